@@ -71,7 +71,7 @@ enum status roster_remove(struct roster *roster, struct backend *backend);
 bool roster_has(const struct roster *roster, const char *url);
 
 // Removes an origin with all its backends.  It may have none: a name that does not resolve is
-// removed this way.  MALFORMED: there is no such origin, or it is a name of the configuration.
+// removed this way.  MALFORMED: the origin is unknown, or it is a name of the configuration.
 enum status roster_remove_url(struct roster *roster, const char *url);
 
 // Whether the first query of every name has ended, well or not.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The paths of a simulated engine: those of vLLM that routers and clients use, and /sim for those
-// who experiment.
+// The paths of a simulated engine: those of vLLM that routers and clients use, and /sim for
+// experiments.
 
 #include "base/base.h"
 #include "base/hash.h"
@@ -169,7 +169,7 @@ static void api_set_faults(struct engine_api_call *call)
 
 static void api_clear_faults(struct engine_api_call *call)
 {
-    engine_site_heal(call->site);
+    engine_site_clear_faults(call->site);
     api_faults(call);
 }
 

@@ -81,8 +81,8 @@ static enum status connection_write(struct engine_connection *c, struct slice fi
     return status == STATUS_AGAIN ? STATUS_OK : status;
 }
 
-static enum status say_document(struct engine_connection *c, uint32_t status, const char *type,
-                                struct slice body)
+static enum status connection_send_document(struct engine_connection *c, uint32_t status,
+                                            const char *type, struct slice body)
 {
     char space[512];
     struct text head = text_over(space, sizeof(space));
@@ -97,19 +97,20 @@ static enum status say_document(struct engine_connection *c, uint32_t status, co
     return connection_write(c, text_slice(&head), to_head ? slice_str("") : body);
 }
 
-static enum status say_error(struct engine_connection *c, uint32_t status, const char *message)
+static enum status connection_send_error(struct engine_connection *c, uint32_t status,
+                                         const char *message)
 {
     char space[1024];
     struct text body = text_over(space, sizeof(space));
     engine_response_error(status, message, &body);
     c->is_closing = true;
-    return say_document(c, status, "application/json", text_slice(&body));
+    return connection_send_document(c, status, "application/json", text_slice(&body));
 }
 
 static void connection_add_chunk(const struct engine_connection *c, struct slice bytes,
                                  struct text *out)
 {
-    if (c->is_old) {
+    if (c->is_http10) {
         text_add(out, bytes);
         return;
     }
@@ -118,19 +119,19 @@ static void connection_add_chunk(const struct engine_connection *c, struct slice
     text_add_str(out, "\r\n");
 }
 
-static enum status say_stream_head(struct engine_connection *c)
+static enum status connection_send_stream_head(struct engine_connection *c)
 {
     char space[256];
     struct text head = text_over(space, sizeof(space));
-    c->is_closing |= c->is_old;
+    c->is_closing |= c->is_http10;
     text_add_str(&head, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n");
-    text_add_str(&head, c->is_old ? "" : "transfer-encoding: chunked\r\n");
+    text_add_str(&head, c->is_http10 ? "" : "transfer-encoding: chunked\r\n");
     text_add_str(&head, c->is_closing ? "connection: close\r\n\r\n" : "\r\n");
     return connection_write(c, text_slice(&head), slice_str(""));
 }
 
 // Whether the response pauses now, before its next token.
-static bool is_paused(struct engine_connection *c)
+static bool connection_is_paused(struct engine_connection *c)
 {
     if (c->job->sent_tokens < c->job->stall_token) {
         return false;
@@ -142,31 +143,31 @@ static bool is_paused(struct engine_connection *c)
     return true;
 }
 
-static void end_job(struct engine_connection *c)
+static void connection_end_job(struct engine_connection *c)
 {
     // The node may be about to tell us of its last tokens, which we have just sent.
     engine_node_cancel(c->site->ranks[c->job->rank].node, c->job);
     engine_job_destroy(&c->job);
 }
 
-static enum status pump_document(struct engine_connection *c)
+static enum status connection_pump_document(struct engine_connection *c)
 {
     struct engine_job *job = c->job;
     struct engine_group *group = c->site->group;
     struct text out = text_over(group->scratch, group->scratch_size);
 
-    if (!job->is_done || is_paused(c)) {
+    if (!job->is_done || connection_is_paused(c)) {
         return STATUS_AGAIN;
     }
     job->response.output_tokens = job->request.made_tokens;
     job->response.cached_tokens = job->request.cached_tokens;
     engine_response_document(&job->response, &out);
     ASSERT(!out.overflow);
-    end_job(c);
-    return say_document(c, 200, "application/json", text_slice(&out));
+    connection_end_job(c);
+    return connection_send_document(c, 200, "application/json", text_slice(&out));
 }
 
-static void add_ending(struct engine_connection *c, struct text *out)
+static void connection_add_ending(struct engine_connection *c, struct text *out)
 {
     struct engine_job *job = c->job;
     char space[event_size_max];
@@ -179,17 +180,18 @@ static void add_ending(struct engine_connection *c, struct text *out)
     }
     engine_response_done_event(&event);
     connection_add_chunk(c, text_slice(&event), out);
-    text_add_str(out, c->is_old ? "" : "0\r\n\r\n");
+    text_add_str(out, c->is_http10 ? "" : "0\r\n\r\n");
 }
 
 // AGAIN: there is nothing to send until the engine has made more.
-static enum status pump_events(struct engine_connection *c)
+static enum status connection_pump_events(struct engine_connection *c)
 {
     struct engine_job *job = c->job;
     struct text out = text_over(c->site->group->scratch, batch_size);
     uint32_t made = job->request.made_tokens;
 
-    while (job->sent_tokens < made && out.capacity - out.size > event_size_max && !is_paused(c)) {
+    while (job->sent_tokens < made && out.capacity - out.size > event_size_max &&
+           !connection_is_paused(c)) {
         char space[event_size_max];
         struct text event = text_over(space, sizeof(space));
         bool is_last = job->is_done && job->sent_tokens + 1 == made;
@@ -197,8 +199,8 @@ static enum status pump_events(struct engine_connection *c)
         connection_add_chunk(c, text_slice(&event), &out);
     }
     if (job->is_done && job->sent_tokens == made && out.capacity - out.size > event_size_max) {
-        add_ending(c, &out);
-        end_job(c);
+        connection_add_ending(c, &out);
+        connection_end_job(c);
     }
     if (out.size == 0) {
         return STATUS_AGAIN;
@@ -229,7 +231,7 @@ static enum status connection_grow(struct engine_connection *c, size_t wanted)
     return STATUS_OK;
 }
 
-static void expect_request(struct engine_connection *c)
+static void connection_start_request(struct engine_connection *c)
 {
     http_head_start(&c->head, HTTP_KIND_REQUEST,
                     (struct http_limits){.head_size = head_size_max, .target_size = 8192});
@@ -237,8 +239,8 @@ static void expect_request(struct engine_connection *c)
     c->rest_at = 0;
 }
 
-// Forgets the request, and keeps what came behind it.
-static void forget_request(struct engine_connection *c)
+// Forgets the request, and keeps the bytes behind it.
+static void connection_end_request(struct engine_connection *c)
 {
     size_t rest = c->in_size - c->rest_at;
     memmove(c->in, c->in + c->rest_at, rest);
@@ -251,7 +253,7 @@ static void forget_request(struct engine_connection *c)
             c->in_capacity = in_size_first;
         }
     }
-    expect_request(c);
+    connection_start_request(c);
 }
 
 static enum status connection_scan_head(struct engine_connection *c)
@@ -316,10 +318,10 @@ static enum status connection_read_request(struct engine_connection *c)
     return status;
 }
 
-static enum status begin_job(struct engine_connection *c, struct engine_job *job)
+static enum status connection_begin_job(struct engine_connection *c, struct engine_job *job)
 {
     struct engine_site *site = c->site;
-    enum status status = job->is_streamed ? say_stream_head(c) : STATUS_OK;
+    enum status status = job->is_streamed ? connection_send_stream_head(c) : STATUS_OK;
 
     if (status != STATUS_OK) {
         engine_job_destroy(&job);
@@ -346,39 +348,40 @@ static enum status connection_respond(struct engine_connection *c)
         .body = &body,
     };
 
-    c->is_old = c->head.is_http10;
-    c->is_closing = !c->head.keep_alive || c->is_old;
+    c->is_http10 = c->head.is_http10;
+    c->is_closing = !c->head.keep_alive || c->is_http10;
     engine_api_respond(&call);
-    enum status status = call.job != NULL
-                             ? begin_job(c, call.job)
-                             : say_document(c, call.status, call.type, text_slice(&body));
-    forget_request(c);
+    enum status status =
+        call.job != NULL ? connection_begin_job(c, call.job)
+                         : connection_send_document(c, call.status, call.type, text_slice(&body));
+    connection_end_request(c);
     return status;
 }
 
 // The bytes are not a valid request: respond with the error and close.
-static enum status refuse_request(struct engine_connection *c, enum status why)
+static enum status connection_refuse(struct engine_connection *c, enum status why)
 {
     if (why == STATUS_MALFORMED) {
         bool is_head = c->head.size == 0 && c->head.why != NULL;
-        return say_error(c, 400, is_head ? c->head.why : "the body is not chunked as it says");
+        return connection_send_error(c, 400,
+                                     is_head ? c->head.why : "the body is not chunked as it says");
     }
     if (why == STATUS_EXHAUSTED) {
-        return say_error(c, 503, "too many bodies are being read");
+        return connection_send_error(c, 503, "too many bodies are being read");
     }
     if (c->head.size > 0) {
-        return say_error(c, 413, "the body is larger than 16 MiB");
+        return connection_send_error(c, 413, "the body is larger than 16 MiB");
     }
-    return c->head.target_is_long ? say_error(c, 414, "the target is longer than 8 KiB")
-                                  : say_error(c, 431, "the head is larger than 64 KiB");
+    return c->head.target_is_long ? connection_send_error(c, 414, "the target is longer than 8 KiB")
+                                  : connection_send_error(c, 431, "the head is larger than 64 KiB");
 }
 
 // The client may still be sending: closing now would reset the connection and lose the response.
 static enum status connection_drain(struct engine_connection *c)
 {
     enum status status = STATUS_OK;
-    if (!c->is_deaf) {
-        c->is_deaf = true;
+    if (!c->is_draining) {
+        c->is_draining = true;
         transport_finish(&c->transport);
     }
     while (status == STATUS_OK) {
@@ -400,14 +403,14 @@ static enum status connection_advance(struct engine_connection *c)
         if (c->transport.hung_up) {
             return STATUS_CLOSED;
         }
-        return c->job->is_streamed ? pump_events(c) : pump_document(c);
+        return c->job->is_streamed ? connection_pump_events(c) : connection_pump_document(c);
     }
     if (c->is_closing) {
         return connection_drain(c);
     }
     status = connection_read_request(c);
     if (status == STATUS_MALFORMED || status == STATUS_TOO_LARGE || status == STATUS_EXHAUSTED) {
-        return refuse_request(c, status);
+        return connection_refuse(c, status);
     }
     return status == STATUS_OK ? connection_respond(c) : status;
 }
@@ -436,7 +439,7 @@ void engine_connection_progress(void *owner, struct engine_job *job)
     connection_run(job->owner);
 }
 
-static void stall_is_over(struct timer *timer)
+static void connection_stall_over(struct timer *timer)
 {
     struct engine_connection *c = CONTAINER_OF(timer, struct engine_connection, stall);
     c->job->stall_token = UINT32_MAX;
@@ -456,8 +459,8 @@ void engine_connection_accept(struct engine_site *site, int fd)
     c->transport.source.ready = engine_connection_ready;
     c->site = site;
     c->recycle.run = connection_recycle;
-    c->stall.fire = stall_is_over;
-    expect_request(c);
+    c->stall.fire = connection_stall_over;
+    connection_start_request(c);
     if (transport_open(&c->transport, loop, fd, NULL, NULL) != STATUS_OK) {
         free(c);
         return;

@@ -2,14 +2,14 @@
 //
 // engine_faults.h -- faults that can be injected into a simulated engine.
 //
-//     {"error_rate": 0.1, "error_status": 503}       a tenth of the requests is answered so
-//     {"stall_rate": 0.2, "stall_ms": 3000}          a fifth of the answers pauses once, at some token
-//     {"slow": 2}                                    every step takes twice as long
-//     {"events_loss": 0.05}                          of the batches of KV events, replays have them
-//     {"freeze_ms": 500}                             once: no step ends for so long
-//     {"crash_s": 5}                                 once: gone, and back with an empty cache
-//     {"flush": true}                                once: the cache is empty
-//     {"reset": true}                                once: every connection is reset
+//     {"error_rate": 0.1, "error_status": 503}   a tenth of the requests gets this status
+//     {"stall_rate": 0.2, "stall_ms": 3000}      a fifth of the responses pauses at some token
+//     {"slow": 2}                                every step takes twice as long
+//     {"events_loss": 0.05}                      share of KV event batches lost; replays have them
+//     {"freeze_ms": 500}                         once: no step ends for so long
+//     {"crash_s": 5}                             once: gone, and back with an empty cache
+//     {"flush": true}                            once: the cache is empty
+//     {"reset": true}                            once: every connection is reset
 //
 // The first four last until they are changed or cleared; absent fields keep their value.
 //
@@ -41,7 +41,7 @@ struct engine_mishap {
     bool reset;
 };
 
-// None at all: what clearing them leaves.
+// No faults.
 extern const struct engine_faults engine_faults_none;
 
 // Changes `faults` and fills `mishap` as the JSON object says.  MALFORMED: nothing was changed, and

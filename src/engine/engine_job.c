@@ -91,8 +91,8 @@ static bool job_measure(const struct engine_job_rules *rules, const struct engin
 }
 
 // The response's part of the chain.
-static void add_answer(struct prefix_chain *chain, const struct prompt *prompt, uint64_t text_id,
-                       uint64_t tokens)
+static void job_add_response(struct prefix_chain *chain, const struct prompt *prompt,
+                             uint64_t text_id, uint64_t tokens)
 {
     char words[run_tokens * content_token_size];
     if (prompt->form == PROMPT_TEXT && prompt->api == PROMPT_CHAT) {
@@ -126,7 +126,7 @@ static void job_name_blocks(struct engine_job *job, const struct engine_job_rule
     uint64_t text_id =
         hash_pair(hash_bytes(slice_of(chain.block, chain.pending), chain.last), rules->seed);
     job->response.text_id = text_id;
-    add_answer(&chain, prompt, text_id, job->request.output_tokens);
+    job_add_response(&chain, prompt, text_id, job->request.output_tokens);
     job->request.keys = job->keys;
     job->request.key_count = chain.key_count;
 }

@@ -7,7 +7,7 @@
 // derived from the prompt, so the keys of all its blocks are known before the first token is
 // computed:
 //
-//     bytes  [ prompt ............ ][ turn of the assistant ][ answer ........ ]
+//     bytes  [ prompt ............ ][ turn of the assistant ][ response ...... ]
 //     keys   [ k0 ][ k1 ][ k2 ][ k3 ][ k4 ][ k5 ] ...
 //
 // The next turn of the conversation, which repeats the response, has the same keys.
@@ -31,7 +31,7 @@ struct engine_job_rules {
     bool keeps_ids;         // token ids of blocks are needed
 };
 
-// The fields above the line are set by _read; those below are for whoever runs the job.
+// The fields above the line are set by _read; those below belong to the caller that runs the job.
 struct engine_job {
     struct engine_request request;
     struct engine_response response; // its counts are not kept up to date

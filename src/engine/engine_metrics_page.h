@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine_metrics_page.h -- what a simulated engine tells of itself, under vLLM's names.
+// engine_metrics_page.h -- the metrics of a simulated engine, under vLLM's names.
 //
 // Times are those that a client sees, so they shrink when the simulation runs faster than life.
 //

@@ -14,7 +14,7 @@ enum {
     // Steps that are ended in one go when the process was late; then others get their turn.
     catch_up_max = 64,
     // Tokens of one kv_publisher_stored call; the shipped profiles have no larger steps.
-    told_tokens_max = 8192,
+    publish_tokens_max = 8192,
 };
 
 // Kept for the event of a block that moves to the host after its request has ended.
@@ -32,9 +32,9 @@ struct engine_node {
     uint32_t *note_ids;       // block_tokens of each
     struct engine *engine;
     struct alarm alarm;
-    struct loop_deferred telling;
+    struct loop_deferred reporting;
     struct list_node *ready; // jobs whose owners do not know of their last tokens
-    bool is_telling;         // at the end of this turn
+    bool is_reporting;       // at the end of this turn
     bool is_stepping;
     double begin_us; // no step may begin before
     double end_us;   // of the present step
@@ -49,9 +49,9 @@ static double node_now_us(const struct engine_node *node)
 
 static void node_report_progress(struct loop_deferred *deferred)
 {
-    struct engine_node *node = CONTAINER_OF(deferred, struct engine_node, telling);
+    struct engine_node *node = CONTAINER_OF(deferred, struct engine_node, reporting);
 
-    node->is_telling = false;
+    node->is_reporting = false;
     while (node->ready != NULL) {
         struct engine_job *job = CONTAINER_OF(node->ready, struct engine_job, ready);
         list_remove(&job->ready);
@@ -86,9 +86,9 @@ static void token_made(void *owner, struct engine_request *request, bool is_last
     if (!list_has(&job->ready)) {
         list_push(&node->ready, &job->ready);
     }
-    if (!node->is_telling) {
-        node->is_telling = true;
-        loop_defer(node->options.loop, &node->telling);
+    if (!node->is_reporting) {
+        node->is_reporting = true;
+        loop_defer(node->options.loop, &node->reporting);
     }
 }
 
@@ -115,11 +115,11 @@ static void note_blocks(struct engine_node *node, const struct engine_job *job, 
 }
 
 // Tells the publisher; it copies.
-static void tell_stored(struct engine_node *node, const struct engine_job *job, uint32_t first,
-                        uint32_t count)
+static void node_publish_stored(struct engine_node *node, const struct engine_job *job,
+                                uint32_t first, uint32_t count)
 {
     uint32_t block_tokens = node->options.profile->block_tokens;
-    uint32_t ids[told_tokens_max];
+    uint32_t ids[publish_tokens_max];
 
     for (uint32_t i = 0; i < count; i++) {
         engine_job_block_ids(job, first + i, block_tokens, ids + (size_t)i * block_tokens);
@@ -145,11 +145,11 @@ static void blocks_stored(void *owner, struct engine_request *request, uint32_t 
 {
     struct engine_node *node = owner;
     const struct engine_job *job = CONTAINER_OF(request, struct engine_job, request);
-    uint32_t most = told_tokens_max / node->options.profile->block_tokens;
+    uint32_t most = publish_tokens_max / node->options.profile->block_tokens;
 
     while (count > 0) {
         uint32_t part = count < most ? count : most;
-        tell_stored(node, job, first, part);
+        node_publish_stored(node, job, first, part);
         first += part;
         count -= part;
     }
@@ -276,7 +276,7 @@ struct engine_node *engine_node_create(const struct engine_node_options *options
     node->options = *options;
     node->slow = 1;
     node->alarm.fire = step_is_over;
-    node->telling.run = node_report_progress;
+    node->reporting.run = node_report_progress;
     node->engine = make_notes(node) ? make_engine(node) : NULL;
     if (node->engine == NULL || alarm_open(&node->alarm, options->loop) != STATUS_OK) {
         engine_node_destroy(&node);
@@ -299,7 +299,7 @@ void engine_node_destroy(struct engine_node **node_ptr)
     *node_ptr = NULL;
 
     if (node != NULL) {
-        ASSERT(node->ready == NULL && !node->is_telling);
+        ASSERT(node->ready == NULL && !node->is_reporting);
         alarm_close(&node->alarm, node->options.loop);
         engine_destroy(&node->engine);
         free_notes(node);

@@ -49,11 +49,11 @@ static struct engine_site *site_of(const struct engine_crew *crew, uint32_t numb
     return index < crew->server->site_count ? &crew->server->sites[index] : NULL;
 }
 
-static void server_follow_order(struct engine_site *site, const struct order *order)
+static void site_apply_order(struct engine_site *site, const struct order *order)
 {
     char error[engine_faults_error_size];
     if (order->is_clear) {
-        engine_site_heal(site);
+        engine_site_clear_faults(site);
         return;
     }
     // Freed: all threads have read it.
@@ -61,15 +61,15 @@ static void server_follow_order(struct engine_site *site, const struct order *or
     ASSERT(status == STATUS_OK);
 }
 
-static void obey_all(struct engine_crew *crew, const struct order *order)
+static void crew_apply_order(struct engine_crew *crew, const struct order *order)
 {
     struct engine_site *site = NULL;
     for (uint32_t i = 0; (site = site_of(crew, i)) != NULL; i++) {
-        server_follow_order(site, order);
+        site_apply_order(site, order);
     }
 }
 
-static struct order *take_orders(struct engine_crew *crew)
+static struct order *crew_take_orders(struct engine_crew *crew)
 {
     struct order *newest =
         atomic_exchange_explicit(&crew->shared.orders, NULL, memory_order_acquire);
@@ -83,19 +83,19 @@ static struct order *take_orders(struct engine_crew *crew)
     return oldest;
 }
 
-static void server_look_up(void *owner)
+static void crew_turn(void *owner)
 {
     struct engine_crew *crew = owner;
-    struct order *order = take_orders(crew);
+    struct order *order = crew_take_orders(crew);
     while (order != NULL) {
         struct order *next = order->next;
-        obey_all(crew, order);
+        crew_apply_order(crew, order);
         free(order);
         order = next;
     }
 }
 
-static void send_order(struct engine_crew *crew, struct slice body, bool is_clear)
+static void crew_send_order(struct engine_crew *crew, struct slice body, bool is_clear)
 {
     struct order *order = malloc(sizeof(*order) + body.size);
     ASSERT(order != NULL);
@@ -115,14 +115,14 @@ static void tell_all(void *owner, struct slice body, bool is_clear)
 {
     const struct engine_crew *crew = owner;
     for (uint32_t i = 0; i < crew->server->crew_count; i++) {
-        send_order(&crew->server->crews[i], body, is_clear);
+        crew_send_order(&crew->server->crews[i], body, is_clear);
     }
 }
 
-static void server_work(void *owner)
+static void crew_run(void *owner)
 {
     struct engine_crew *crew = owner;
-    loop_run(crew->group.loop, server_look_up, crew);
+    loop_run(crew->group.loop, crew_turn, crew);
 }
 
 static enum status crew_init(struct engine_crew *crew, struct engine_server *server, uint32_t index)
@@ -149,7 +149,7 @@ static void crew_fini(struct engine_crew *crew)
 
     if (crew->group.loop != NULL) {
         for (uint32_t i = 0; (site = site_of(crew, i)) != NULL; i++) {
-            engine_site_hush(site);
+            engine_site_disconnect(site);
         }
         // Runs work deferred to the end of a turn.
         loop_turn(crew->group.loop, 0);
@@ -158,7 +158,7 @@ static void crew_fini(struct engine_crew *crew)
         }
         loop_turn(crew->group.loop, 0);
     }
-    for (struct order *order = take_orders(crew); order != NULL;) {
+    for (struct order *order = crew_take_orders(crew); order != NULL;) {
         struct order *next = order->next;
         free(order);
         order = next;
@@ -232,7 +232,7 @@ static enum status start_all(struct engine_server *server, char error[engine_ser
         server->site_count += status == STATUS_OK;
     }
     for (uint32_t i = 0; i < server->crew_count && status == STATUS_OK; i++) {
-        status = thread_start("engines", server_work, &server->crews[i], &server->crews[i].thread);
+        status = thread_start("engines", crew_run, &server->crews[i], &server->crews[i].thread);
     }
     return status;
 }

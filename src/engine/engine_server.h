@@ -6,8 +6,8 @@
 //     thread 0: loop | engine 0 | engine 2 | ...          each with its listener, connections,
 //     thread 1: loop | engine 1 | engine 3 | ...          model, clock and faults
 //
-// Engines are dealt out to threads and share nothing with each other; an order for all of them goes
-// from thread to thread as a letter.
+// Engines are spread over threads and share nothing; an order for all of them is queued for each
+// thread.
 //
 // Limits: engine_server_count_max engines, engine_connection_max connections to each, bodies of
 // 16 MiB, 512 MiB of bodies being read in each thread.

@@ -13,7 +13,7 @@
 
 enum {
     // Another process may have taken the port meanwhile: try again.
-    revival_again_ms = 100,
+    restart_retry_ms = 100,
 };
 
 static void accept_all(struct engine_site *site)
@@ -58,7 +58,7 @@ static void stop_listening(struct engine_site *site)
 }
 
 // Clients that wait for a response see a reset, the others a close, as when a process dies.
-static void cut_all(struct engine_site *site)
+static void site_cut_connections(struct engine_site *site)
 {
     struct list_node *node = site->connections;
     while (node != NULL) {
@@ -68,26 +68,26 @@ static void cut_all(struct engine_site *site)
     }
 }
 
-static void revive(struct timer *timer)
+static void site_restart(struct timer *timer)
 {
-    struct engine_site *site = CONTAINER_OF(timer, struct engine_site, revival);
+    struct engine_site *site = CONTAINER_OF(timer, struct engine_site, restart);
     bool is_back = true;
     for (uint32_t i = 0; i < site->rank_count && is_back; i++) {
         is_back = engine_node_restart(site->ranks[i].node);
     }
     if (!is_back || listen_at(site) != STATUS_OK) {
-        loop_arm(site->group->loop, timer, revival_again_ms);
+        loop_arm(site->group->loop, timer, restart_retry_ms);
     }
 }
 
-static void befall(struct loop_deferred *deferred)
+static void site_apply_mishap(struct loop_deferred *deferred)
 {
-    struct engine_site *site = CONTAINER_OF(deferred, struct engine_site, befall);
-    struct engine_mishap calamity = site->calamity;
+    struct engine_site *site = CONTAINER_OF(deferred, struct engine_site, apply_mishap);
+    struct engine_mishap mishap = site->mishap;
 
-    site->is_befalling = false;
-    site->calamity = (struct engine_mishap){0};
-    if (calamity.crash_s > 0) {
+    site->is_mishap_due = false;
+    site->mishap = (struct engine_mishap){0};
+    if (mishap.crash_s > 0) {
         // First: a client that sees the reset and reconnects is refused.
         stop_listening(site);
         for (uint32_t i = 0; i < site->rank_count; i++) {
@@ -95,18 +95,18 @@ static void befall(struct loop_deferred *deferred)
                 kv_publisher_stop(site->ranks[i].publisher);
             }
         }
-        loop_arm(site->group->loop, &site->revival, (uint64_t)(calamity.crash_s * 1000));
+        loop_arm(site->group->loop, &site->restart, (uint64_t)(mishap.crash_s * 1000));
     }
-    cut_all(site);
+    site_cut_connections(site);
 }
 
-// The faults that others than the API have to know of.
-static void suffer(struct engine_site *site)
+// Hands on the faults that nodes and publishers apply; the API applies the others itself.
+static void site_apply_faults(struct engine_site *site)
 {
     for (uint32_t i = 0; i < site->rank_count; i++) {
         engine_node_slow_down(site->ranks[i].node, site->faults.slow);
         if (site->ranks[i].publisher != NULL) {
-            kv_publisher_lose(site->ranks[i].publisher, site->faults.events_loss);
+            kv_publisher_set_loss(site->ranks[i].publisher, site->faults.events_loss);
         }
     }
 }
@@ -120,7 +120,7 @@ enum status engine_site_order(struct engine_site *site, struct slice body,
     if (status != STATUS_OK) {
         return status;
     }
-    suffer(site);
+    site_apply_faults(site);
     for (uint32_t i = 0; i < site->rank_count; i++) {
         if (mishap.flush) {
             engine_node_flush(site->ranks[i].node);
@@ -130,23 +130,23 @@ enum status engine_site_order(struct engine_site *site, struct slice body,
         }
     }
     if (mishap.reset || mishap.crash_s > 0) {
-        site->calamity = mishap;
+        site->mishap = mishap;
         // At the end of the turn, so that the response to the order is sent.
-        if (!site->is_befalling) {
-            site->is_befalling = true;
-            loop_defer(site->group->loop, &site->befall);
+        if (!site->is_mishap_due) {
+            site->is_mishap_due = true;
+            loop_defer(site->group->loop, &site->apply_mishap);
         }
     }
     return STATUS_OK;
 }
 
-void engine_site_heal(struct engine_site *site)
+void engine_site_clear_faults(struct engine_site *site)
 {
     site->faults = engine_faults_none;
-    suffer(site);
-    if (timer_is_armed(&site->revival)) {
-        loop_disarm(site->group->loop, &site->revival);
-        revive(&site->revival);
+    site_apply_faults(site);
+    if (timer_is_armed(&site->restart)) {
+        loop_disarm(site->group->loop, &site->restart);
+        site_restart(&site->restart);
     }
 }
 
@@ -194,7 +194,7 @@ static enum status open_rank(struct engine_site *site, uint32_t index,
         .publisher = rank->publisher,
     });
     if (rank->node == NULL) {
-        snprintf(error, engine_site_error_size, "memory is short for another engine");
+        snprintf(error, engine_site_error_size, "out of memory for another engine");
         kv_publisher_destroy(&rank->publisher);
         return STATUS_EXHAUSTED;
     }
@@ -227,9 +227,9 @@ enum status engine_site_open(struct engine_site *site, const struct engine_site_
     site->faults = engine_faults_none;
     site->faults.events_loss = options->events_loss;
     site->rng.state = options->chance_seed;
-    site->befall.run = befall;
-    site->revival.fire = revive;
-    // tcp_listen alone would share the port with whoever has it.
+    site->apply_mishap.run = site_apply_mishap;
+    site->restart.fire = site_restart;
+    // tcp_listen alone would share a port that is in use.
     if (tcp_probe_bind(&site->address) != STATUS_OK || listen_at(site) != STATUS_OK ||
         tcp_local(site->listener.fd, &site->address) != STATUS_OK) {
         snprintf(error, engine_site_error_size, "cannot listen on %.*s: %s", (int)text.size, place,
@@ -245,18 +245,18 @@ enum status engine_site_open(struct engine_site *site, const struct engine_site_
             return status;
         }
     }
-    suffer(site);
+    site_apply_faults(site);
     return STATUS_OK;
 }
 
-void engine_site_hush(struct engine_site *site)
+void engine_site_disconnect(struct engine_site *site)
 {
     if (site->rank_count == 0) {
         return;
     }
     stop_listening(site);
-    loop_disarm(site->group->loop, &site->revival);
-    cut_all(site);
+    loop_disarm(site->group->loop, &site->restart);
+    site_cut_connections(site);
 }
 
 void engine_site_close(struct engine_site *site)

@@ -10,8 +10,8 @@
 // There is one engine, or several data-parallel ranks, each with its own cache, batch and
 // publisher.  A request goes to the rank that it names, or to the least busy one.
 //
-// engine_connection.c speaks HTTP, engine_api.c knows the paths, engine_site.c lets the server
-// come, go and fail.
+// engine_connection.c speaks HTTP, engine_api.c knows the paths, engine_site.c opens, closes and
+// fails the server.
 //
 // Threads: the one of its loop.
 #pragma once
@@ -45,8 +45,8 @@ struct engine_group {
     uint8_t *scratch; // where responses are assembled
     size_t scratch_size;
     uint64_t held_size; // bytes of buffers of connections
-    // Tells every site of the process what the body of an order says, which is good, or that all is
-    // well again.
+    // Sends every site of the process an order with this valid body, or, with `is_clear`, ends all
+    // faults.
     void (*tell_all)(void *owner, struct slice body, bool is_clear);
     void *owner;
 };
@@ -61,18 +61,18 @@ struct engine_site {
     struct engine_group *group;
     struct engine_rank ranks[engine_rank_max];
     uint32_t rank_count;
-    uint32_t next_rank; // where looking for the least busy one begins
+    uint32_t next_rank; // where the search for the least busy one begins
     struct engine_job_rules rules;
     struct engine_faults faults;
-    struct engine_mishap calamity; // crash or reset that comes at the end of this turn
-    struct loop_deferred befall;
-    bool is_befalling;
+    struct engine_mishap mishap; // a crash or reset, applied at the end of this turn
+    struct loop_deferred apply_mishap;
+    bool is_mishap_due;
     struct rng rng;
-    struct address address; // where it came to listen; does not change, and any thread may read it
+    struct address address; // it listens here; immutable, and any thread may read it
     struct list_node *connections;
     uint32_t connection_count;
     uint64_t request_count;
-    struct timer revival; // armed while it has crashed
+    struct timer restart; // armed while it has crashed
 };
 
 struct engine_connection {
@@ -88,13 +88,13 @@ struct engine_connection {
     size_t in_capacity;
     size_t body_size; // decoded so far
     size_t rest_at;   // of `in`: where the next request begins
-    uint8_t *out;     // what the kernel did not take; NULL: nothing
+    uint8_t *out;     // bytes that the kernel did not take; NULL: none
     size_t out_size;
     size_t out_sent;
     struct engine_job *job; // NULL: none
-    bool is_old;            // the client speaks HTTP/1.0: no chunks
-    bool is_closing;        // after what it is told now
-    bool is_deaf;           // told all; reads until the client has closed
+    bool is_http10;         // the client speaks HTTP/1.0: no chunks
+    bool is_closing;        // after the response that is being sent
+    bool is_draining;       // all is sent; reads until the client has closed
     bool is_stalled;
 };
 
@@ -144,13 +144,13 @@ struct engine_site_options {
 enum status engine_site_open(struct engine_site *site, const struct engine_site_options *options,
                              char error[engine_site_error_size]);
 
-// In two parts: behind each of them the loop must turn once, since memory is recycled at the end of
-// a turn.
-void engine_site_hush(struct engine_site *site);
+// Closing takes two calls, each followed by a turn of the loop, because memory is recycled at the
+// end of a turn.
+void engine_site_disconnect(struct engine_site *site);
 void engine_site_close(struct engine_site *site);
 
-// Does what the body of an order says.  MALFORMED: nothing was done, and `error` says why.
+// Applies the faults of a JSON body.  MALFORMED: nothing changed, and `error` says why.
 enum status engine_site_order(struct engine_site *site, struct slice body,
                               char error[engine_faults_error_size]);
-// No more faults; one that has crashed is back.
-void engine_site_heal(struct engine_site *site);
+// Ends all faults; a crashed server starts again.
+void engine_site_clear_faults(struct engine_site *site);

@@ -2,9 +2,10 @@
 //
 // kv_outlet.h -- the two ZeroMQ sockets of one engine, as vLLM has them.
 //
-//     XPUB     to each peer that subscribes to a prefix of the topic: [topic][sequence number][batch]
-//     ROUTER   to each peer that asks [empty][8 bytes: sequence number]: all batches of the log from
-//              there, and an end marker; each behind an empty frame
+//     XPUB     to each peer that subscribes to a prefix of the topic:
+//              [topic][sequence number][batch]
+//     ROUTER   to each peer that sends [empty][8 bytes: sequence number]:
+//              all batches of the log from there, and an end marker; each behind an empty frame
 //
 // XPUB is a PUB socket that also reports subscriptions, which tests wait for.  libzmq queues as
 // many messages for each peer as the log keeps and drops further ones.  Requests of another form
@@ -26,7 +27,7 @@ struct kv_message;
 
 struct kv_outlet_options {
     struct loop *loop;        // kept
-    const struct kv_log *log; // kept; what is replayed
+    const struct kv_log *log; // kept; for replays
     const char *host;         // a literal address
     uint16_t port;            // 0: the kernel's choice
     uint16_t replay_port;     // likewise

@@ -28,7 +28,7 @@ struct pending_event {
 
 enum { event_count_max = kv_publisher_pending_blocks_max };
 
-// All in one reservation, of which only what was once needed is ever touched.
+// One reservation of address space; only pages that are used take memory.
 struct pending {
     struct pending_event events[event_count_max];
     uint64_t hashes[kv_publisher_pending_blocks_max];
@@ -254,7 +254,7 @@ static void publisher_add_event(struct kv_publisher *publisher, const struct pen
 }
 
 // A copy that lasts until the flush; NULL: no room.  Consecutive events with equal salts share one.
-static const char *keep_salt(struct kv_publisher *publisher, const char *salt)
+static const char *publisher_keep_salt(struct kv_publisher *publisher, const char *salt)
 {
     size_t size = strlen(salt) + 1;
 
@@ -269,7 +269,7 @@ static const char *keep_salt(struct kv_publisher *publisher, const char *salt)
     return publisher->last_salt;
 }
 
-static bool is_told(const struct kv_publisher *publisher, enum kv_tier tier)
+static bool publisher_has_tier(const struct kv_publisher *publisher, enum kv_tier tier)
 {
     return tier == KV_TIER_GPU || publisher->options.format->host_medium != NULL;
 }
@@ -278,7 +278,7 @@ void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored 
 {
     uint64_t token_count = (uint64_t)stored->count * publisher->options.block_tokens;
     ASSERT(stored->count > 0);
-    if (!is_told(publisher, stored->tier)) {
+    if (!publisher_has_tier(publisher, stored->tier)) {
         return;
     }
     struct pending_event event = {
@@ -292,7 +292,7 @@ void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored 
         .lora_id = stored->lora_id,
     };
     if (stored->salt != NULL) {
-        event.salt = keep_salt(publisher, stored->salt);
+        event.salt = publisher_keep_salt(publisher, stored->salt);
         if (event.salt == NULL) {
             publisher_lose_event(publisher);
             return;
@@ -303,7 +303,7 @@ void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored 
 
 void kv_publisher_removed(struct kv_publisher *publisher, enum kv_tier tier, uint64_t key)
 {
-    if (is_told(publisher, tier)) {
+    if (publisher_has_tier(publisher, tier)) {
         publisher_add_event(
             publisher,
             &(struct pending_event){.kind = KV_EVENT_REMOVED, .tier = tier, .hash_count = 1}, &key,
@@ -378,17 +378,17 @@ static struct kv_message *make_batch(const struct kv_publisher *publisher, doubl
     free(space);
     message->sequence = publisher->next_sequence;
     message->size = batch.size;
-    // The log keeps thousands of these: give back what the longest form would have needed.
+    // The log keeps thousands of these: give back the room for the longest form.
     struct kv_message *shrunk = realloc(message, sizeof(*message) + message->size);
     return shrunk != NULL ? shrunk : message;
 }
 
-void kv_publisher_lose(struct kv_publisher *publisher, double share)
+void kv_publisher_set_loss(struct kv_publisher *publisher, double share)
 {
     publisher->lost_share = share;
 }
 
-static bool gets_lost(struct kv_publisher *publisher)
+static bool publisher_loses_batch(struct kv_publisher *publisher)
 {
     return publisher->lost_share > 0 &&
            (double)(rng_next(&publisher->rng) >> 11) * 0x1p-53 < publisher->lost_share;
@@ -397,7 +397,7 @@ static bool gets_lost(struct kv_publisher *publisher)
 void kv_publisher_flush(struct kv_publisher *publisher, double wall_seconds)
 {
     if (publisher->is_lossy) {
-        publisher->next_sequence++; // stands for what was lost
+        publisher->next_sequence++; // stands for the lost events
     }
     if (publisher->event_count == 0) {
         publisher->is_lossy = false;
@@ -406,7 +406,7 @@ void kv_publisher_flush(struct kv_publisher *publisher, double wall_seconds)
     struct kv_message *message = make_batch(publisher, wall_seconds);
     publisher->next_sequence++;
     publisher_forget_pending(publisher);
-    bool reaches_subscribers = !gets_lost(publisher);
+    bool reaches_subscribers = !publisher_loses_batch(publisher);
     if (message == NULL || kv_log_append(&publisher->log, &message) != STATUS_OK) {
         publisher->lost_count++;
         return;

@@ -10,8 +10,8 @@
 // for replays.  kv_outlet.h has the sockets.
 //
 // Limits: pending events that do not fit are lost, as is a batch that is larger than the log; the
-// sequence number then skips one, so that subscribers can tell.  kv_publisher_lose makes others
-// lost.
+// sequence number then skips one, so that subscribers can tell.  kv_publisher_set_loss loses others
+// at random.
 //
 // Threads: the one of its loop.  Memory: some by _create, the log and pending events as they grow.
 #pragma once
@@ -93,7 +93,7 @@ void kv_publisher_cleared(struct kv_publisher *publisher);
 
 // From now on this share of the batches, from 0 to 1, gets lost on the way to subscribers.  Replays
 // have them.
-void kv_publisher_lose(struct kv_publisher *publisher, double share);
+void kv_publisher_set_loss(struct kv_publisher *publisher, double share);
 
 // As when the engine's process dies: connections and listeners close, pending events and the log
 // go.
@@ -103,7 +103,7 @@ void kv_publisher_stop(struct kv_publisher *publisher);
 // errno says more; try again.
 enum status kv_publisher_start(struct kv_publisher *publisher);
 
-// Publishes what is pending as one batch, in the order of the calls.
+// Publishes the pending events as one batch, in the order of the calls.
 void kv_publisher_flush(struct kv_publisher *publisher, double wall_seconds);
 
 void kv_publisher_status(const struct kv_publisher *publisher, struct kv_publisher_status *out);

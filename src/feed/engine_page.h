@@ -6,7 +6,7 @@
 // as data-parallel ranks have, are added up.  A page has thousands of lines: only those with a name
 // of the table cost more than finding the end of the line.
 //
-// Any bytes may come: what is not a metric is skipped.
+// Any bytes may come: lines that are not metrics are skipped.
 #pragma once
 
 #include "feed/exposition.h"

@@ -51,7 +51,7 @@ bool exposition_next(struct exposition *page, struct exposition_series *out);
 // False when the labels cannot be read.
 bool exposition_sample(const struct exposition_series *series, struct exposition_sample *out);
 
-// The value with its escapes; empty when there is no such label.
+// The value with its escapes; empty without such a label.
 struct slice exposition_label(struct slice labels, const char *wanted);
 
 // A colon and an underscore are equal, because some exporters rewrite names.

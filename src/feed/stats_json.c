@@ -32,7 +32,7 @@ static void stats_take_members(const struct sink *sink, struct slice object)
     }
 }
 
-// One without a rank is everybody's.
+// An object without a rank counts for every rank.
 static bool object_is_of_rank(const struct sink *sink, const struct json_value *object)
 {
     struct json_value rank = json_member(object, "dp_rank");

@@ -120,7 +120,7 @@ static void watch_heard(void *owner, const struct fetch_result *result)
     watch->has_heard = true;
     enum watcher_next next = options->heard(options->owner, backend, result);
     if (watch->backend != backend || watch->fetch != NULL) {
-        return; // forgotten, or asked again, by whoever heard the response
+        return; // `heard` forgot it, or asked again
     }
     switch (next) {
     case WATCHER_NOW:

@@ -20,7 +20,7 @@ enum {
 };
 
 enum {
-    // All that fit in 64 bits; whoever adds to it takes care.
+    // All that fit in 64 bits; callers that add to the size check for overflow.
     digits_max = 16,
     // All extensions of one chunk, or all trailers.
     line_size_max = 16384,

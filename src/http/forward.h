@@ -3,7 +3,7 @@
 // forward.h -- writes a head on, as the next hop should see it.
 //
 // Fields keep their order, case and bytes.  Only what belongs to one connection is left out
-// (RFC 9110, 7.6.1), and only what the options say is added or replaced.
+// (RFC 9110, 7.6.1), and only the fields of the options are added or replaced.
 #pragma once
 
 #include "base/slice.h"

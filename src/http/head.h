@@ -52,7 +52,7 @@ struct http_head {
     uint32_t size; // of the whole head, the empty line included; 0 until complete
     uint32_t field_count;
     bool is_http10;
-    bool keep_alive;   // what the version and Connection say
+    bool keep_alive;   // by the version and Connection
     bool expects;      // Expect: 100-continue
     bool names_fields; // Connection names fields that are hop-by-hop too
     bool target_is_long;
@@ -68,12 +68,12 @@ struct http_head {
     uint32_t reason_at;
     uint32_t reason_size;
 
-    const char *why; // after MALFORMED: what is wrong, for the error message
+    const char *why; // after MALFORMED: the reason, for the error message
 
     struct http_limits limits;
     const uint8_t *bytes; // where the head was at the last feed
     uint32_t fed;
-    uint8_t span; // what the parser was last inside of
+    uint8_t span; // the element that the parser was last inside of
     _Alignas(8) uint8_t parser[http_parser_size];
     struct http_field fields[http_field_count_max];
 };

@@ -2,8 +2,8 @@
 //
 // path.h -- one spelling for all paths that a server may take for the same.
 //
-// Servers decode percent signs, fold slashes and walk dots before they route; whoever compares
-// paths to keep some out must do so too.  Used for comparing only: requests go on as they came.
+// Servers decode percent signs, fold slashes and resolve dots before they route, so a comparison
+// that blocks paths must do so too.  Used for comparing only: requests are forwarded as they came.
 #pragma once
 
 #include "base/slice.h"

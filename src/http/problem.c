@@ -6,7 +6,7 @@
 #include "base/text.h"
 
 enum {
-    // Details come from requests (a model's name); what is longer is cut.
+    // Details come from requests (a model's name); longer ones are cut.
     detail_size_max = 256,
     document_size_max = 4096,
 };

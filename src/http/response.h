@@ -6,7 +6,7 @@
 //     \_ skipped  \_ held in the buffer      \_ handed out in place   \_ is_reusable becomes false
 //
 // Interim responses (1xx) are skipped.  The data of the body is handed out where it lies, without
-// its framing; the caller keeps what it wants of it.
+// its framing; the caller keeps the parts that it needs.
 //
 // Threads: one owner.  Memory: the caller's buffer, used only while a head is incomplete.
 #pragma once

@@ -27,7 +27,7 @@ struct traceparent {
     uint8_t flags;     // those above; others mean nothing yet and must not be passed on
 };
 
-// False: it breaks the specification, and whoever got it begins a trace of its own.
+// False: it breaks the specification, and the receiver begins a trace of its own.
 bool traceparent_parse(struct slice value, struct traceparent *out);
 
 // The one of a request.  False: it has none, or more than one, or it cannot be read.

@@ -149,7 +149,7 @@ static void dns_timer_fired(struct timer *timer)
             dns_drain(dns, &dns->sockets[i]);
         }
     }
-    ares_process_fd(dns->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD); // what has timed out
+    ares_process_fd(dns->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD); // queries that have timed out
     dns_leave(dns);
 }
 

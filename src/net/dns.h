@@ -5,7 +5,7 @@
 // A name is looked up as by the system: in the hosts file, then at the servers, with the search
 // list of resolv.conf, which is read once.  A truncated response is asked for again over TCP.
 //
-// CLOSED (no such name) and IO (no server responded) are distinct: callers may drop what they knew
+// CLOSED (no such name) and IO (no server responded) are distinct: callers may drop known addresses
 // on the first, and keep it on the second.  A name without addresses is CLOSED only if servers say
 // so for both families.  One family is enough for OK: some servers respond to only one.
 //

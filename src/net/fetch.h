@@ -18,7 +18,7 @@ struct fetch_result {
     uint16_t status;   // 0: no response
     bool is_part;      // the body was cut at the bound; only if takes_part
     struct slice body; // valid during the callback
-    const char *why;   // if there is no response
+    const char *why;   // of a fetch without a response
     uint64_t took_us;  // from the last byte of the request to the last one of the response
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// figures.h -- what a run comes to: distributions, hit rate, balance, goodput.
+// figures.h -- the results of a run: distributions, hit rate, balance, goodput.
 //
 // Each finished request leaves one sample; figures_sum makes the figures of them.  The same for
 // runs in virtual time and for runs over HTTP, so that both can be laid side by side.
@@ -38,12 +38,12 @@ struct figures {
     struct distribution e2e;  // ms
     double ttft_curve[figure_curve_points]; // its percentiles 0 to 100
     double hit_rate;                        // cached tokens over tokens of prompts
-    double bound_rate; // what one cache without end would have hit; negative: not known
+    double bound_rate;                      // with one infinite cache; negative: not known
     double balance; // computed tokens, prompt and response, of the busiest backend over the mean;
                     // 1: even, 0: not known
     double request_balance; // the same of requests
-    double affinity; // share of requests that went where the last one with the same beginning
-                     // went; negative: not known
+    double affinity; // share of requests that went where the last one with the same prefix went;
+                     // negative: not known
     double goodput;  // share of requests with TTFT below 1 s and TPOT below 50 ms
     double requests_per_s;
     double output_per_s;

@@ -22,14 +22,14 @@
 struct lab_options {
     const struct profile *profile;
     const struct policy *policy;
-    const struct policy_knobs *knobs; // NULL: what the peers ship with
+    const struct policy_knobs *knobs; // NULL: the defaults
     uint32_t backend_count;
     struct workload_options workload;
     uint64_t seed;
-    uint32_t router_block_tokens; // 0: 64, about what a block of text is
+    uint32_t router_block_tokens; // 0: 64, about a block of text
     uint32_t scrape_ms;           // 0: the engines' metrics are not read
     double warm_up;               // share of the requests that do not count
-    double limit_s;               // of virtual time; what is not done by then has failed.  0: none
+    double limit_s;               // of virtual time; unfinished requests have failed then.  0: none
 };
 
 struct lab_result {
@@ -44,9 +44,9 @@ enum { lab_error_size = 160 };
 // False, and the reason in `error`.
 bool lab_run(const struct lab_options *options, struct lab_result *out, char error[lab_error_size]);
 
-// The rate in requests/s at which the fleet is saturated by that workload: so much that the best of
-// a few policies completes just that when a tenth more is offered.
+// The rate in requests/s at which that workload saturates the fleet: the best of a few policies
+// completes this much when a quarter more is offered.
 bool lab_saturation(const struct lab_options *options, double *rate, char error[lab_error_size]);
 
-// The hit rate of one cache without end on that workload, whatever the fleet.
+// Upper bound: the hit rate of that workload with one infinite cache.
 bool lab_bound(const struct lab_options *options, double *rate, char error[lab_error_size]);

@@ -7,14 +7,14 @@
 
 #include <math.h>
 
-// A fleet to which so much more is offered than it can do is saturated, soon and not absurdly.
+// Offered load over capacity: enough to saturate the fleet soon, without an absurd queue.
 static const double overload = 1.25;
-// The first guess is a guess.
+// Larger, because the first capacity is a guess.
 static const double first_overload = 2.5;
-// Requests until the batches are full, over the places in them, with time left to measure.
+// Requests of a run over the sequences that fill all batches: leaves time to measure.
 static const double fill_factor = 3;
 
-// Larger fleets are taken for several of this size: what a replica can do hardly depends on how
+// Larger fleets count as several of this size: the throughput of a replica hardly depends on how
 // many others there are, and filling their batches takes long.
 enum { replicas_max = 16 };
 

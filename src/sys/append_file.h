@@ -23,7 +23,7 @@ struct append_file {
     bool is_stream; // not a regular file
     bool is_shared; // a stream that may block and that others write to: polled before each write
     bool is_torn;
-    uint64_t whole_size; // when torn: what is to stay
+    uint64_t whole_size; // when torn: the size to cut it back to
 };
 
 // IO: errno says why.

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-// Zeroed pages that cost nothing until touched.  NULL when there is no address space.
+// Zeroed pages that cost nothing until touched.  NULL when address space is short.
 void *pages_reserve(size_t size);
 
 // The same in huge pages, if the kernel has them, and aligned to them: for memory with random

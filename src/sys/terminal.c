@@ -96,7 +96,7 @@ static enum status terminal_enter(struct terminal *terminal)
     int fd = terminal->keys.source.fd;
     struct termios raw = terminal->before;
 
-    // Signals stay: ^C and ^Z are keys that everybody knows.
+    // Signals stay on: users expect ^C and ^Z to work.
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO | IEXTEN);
     raw.c_iflag &= ~(tcflag_t)(IXON | ICRNL | INLCR);
     raw.c_oflag &= ~(tcflag_t)OPOST;
@@ -172,7 +172,7 @@ static void keys_ready(struct loop_source *source, uint32_t events)
     }
 }
 
-static void stop_for_a_while(struct terminal *terminal)
+static void terminal_suspend(struct terminal *terminal)
 {
     terminal->pending_size = 0;
     terminal->pending_sent = 0;
@@ -187,10 +187,10 @@ static void terminal_heard(struct terminal *terminal, uint32_t number)
         terminal->listener.resized(terminal->listener.owner);
         break;
     case SIGTSTP:
-        stop_for_a_while(terminal);
+        terminal_suspend(terminal);
         break;
     case SIGCONT:
-        // A shell has had it, whoever stopped us.
+        // The shell has used the terminal meanwhile.
         if (terminal_enter(terminal) == STATUS_OK) {
             terminal->listener.resized(terminal->listener.owner);
         }
@@ -278,11 +278,11 @@ out:;
     return status;
 }
 
-static void close_ear(struct terminal_source *ear, struct loop *loop)
+static void terminal_source_close(struct terminal_source *source, struct loop *loop)
 {
-    loop_remove(loop, &ear->source);
-    if (ear->source.fd != -1) {
-        close(ear->source.fd);
+    loop_remove(loop, &source->source);
+    if (source->source.fd != -1) {
+        close(source->source.fd);
     }
 }
 
@@ -298,8 +298,8 @@ void terminal_close(struct terminal **terminal_ptr)
     if (at_crash == terminal) {
         unwatch_crashes(terminal);
     }
-    close_ear(&terminal->keys, terminal->loop);
-    close_ear(&terminal->signals, terminal->loop);
+    terminal_source_close(&terminal->keys, terminal->loop);
+    terminal_source_close(&terminal->signals, terminal->loop);
     ASSERT(pthread_sigmask(SIG_SETMASK, &terminal->mask_before, NULL) == 0);
     free(terminal->pending);
     free(terminal);

@@ -28,7 +28,7 @@ TEST(models_are_listed)
     rig_close(&rig);
 }
 
-TEST(chats_and_completions_are_answered)
+TEST(chats_and_completions_get_responses)
 {
     rig_open(&rig, 100);
     const char *said = rig_ask(&rig, "POST", "/v1/chat/completions", chat);
@@ -47,7 +47,7 @@ TEST(chats_and_completions_are_answered)
     rig_close(&rig);
 }
 
-TEST(metrics_say_what_was_done_and_our_scraper_reads_them)
+TEST(metrics_count_the_work_and_the_scraper_reads_them)
 {
     struct load_report report;
     rig_open(&rig, 100);
@@ -120,7 +120,7 @@ static double chat_ms(bool is_streamed)
     return ((double)loop_now_us(rig.group.loop) - began_us) / 1000;
 }
 
-TEST(a_stall_holds_an_answer_up_and_loses_nothing)
+TEST(a_stall_delays_a_response_and_loses_no_token)
 {
     rig_open(&rig, 100);
     loop_turn(rig.group.loop, 0);
@@ -207,7 +207,7 @@ TEST(a_request_that_names_no_rank_goes_to_the_least_busy_one)
         "POST /v1/completions HTTP/1.1\r\nHost: a\r\nX-data-parallel-rank: 2\r\n"
         "Content-Length: 50\r\n\r\n{\"prompt\":\"abc\",\"max_tokens\":100000,\"stream\":true}",
     };
-    static struct rig_answer answer;
+    static struct rig_response answer;
     int fds[2];
     rig_open_with(&rig, 1, "127.0.0.1:0", 3);
     for (size_t i = 0; i < 2; i++) {

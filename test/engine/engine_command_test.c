@@ -14,14 +14,14 @@ static int run(const char *const *words)
     return child_finish(&child);
 }
 
-// What it says is not more than a line for each of two engines.
+// Whether each of two engines printed a line with the part.
 static bool has_twice(const char *text, const char *part)
 {
     const char *first = strstr(text, part);
     return first != NULL && strstr(first + 1, part) != NULL;
 }
 
-TEST(what_makes_no_sense_is_refused)
+TEST(contradicting_options_are_refused)
 {
     static const struct {
         const char *const words[5];
@@ -86,7 +86,7 @@ static bool says_twice(const char *const *words, const char *line)
     return said && good;
 }
 
-TEST(it_says_where_it_listens_and_ends_when_told)
+TEST(it_prints_its_addresses_and_ends_on_a_signal)
 {
     CHECK(says_twice(WORDS("--port", "0", "--count", "2", "--model", "qwen2.5-32b", "--kv-tokens",
                            "4096", "--speed", "2"),

@@ -3,7 +3,7 @@
 #include "engine/engine_rig.h"
 
 static struct engine_rig rig;
-static struct rig_answer answer;
+static struct rig_response answer;
 
 static const char health[] = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n";
 static const char health_answer[] = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
@@ -46,7 +46,7 @@ TEST(requests_may_come_byte_by_byte)
     rig_close(&rig);
 }
 
-TEST(requests_that_come_at_once_are_answered_one_after_the_other)
+TEST(pipelined_requests_get_their_responses_in_order)
 {
     char all[1024];
     rig_open(&rig, 100);
@@ -82,7 +82,7 @@ TEST(each_token_is_an_event_in_its_own_chunk)
     rig_close(&rig);
 }
 
-TEST(old_clients_get_no_chunks_and_an_end)
+TEST(http10_clients_get_no_chunks_and_a_close)
 {
     rig_open(&rig, 100);
     int fd = rig_connect(&rig);
@@ -120,9 +120,9 @@ TEST(a_client_that_goes_away_ends_its_request)
     rig_close(&rig);
 }
 
-TEST(a_client_that_does_not_read_costs_a_batch_of_events)
+TEST(a_client_that_does_not_read_costs_one_batch_of_events_in_memory)
 {
-    static struct rig_answer whole;
+    static struct rig_response whole;
     uint32_t braces = 0;
     rig_open(&rig, 1000);
     int fd = rig_connect(&rig);
@@ -147,7 +147,7 @@ TEST(a_client_that_does_not_read_costs_a_batch_of_events)
     rig_close(&rig);
 }
 
-TEST(what_is_no_request_is_refused_and_the_connection_ends)
+TEST(a_malformed_request_is_refused_and_the_connection_ends)
 {
     static const struct {
         const char *request;

@@ -36,7 +36,7 @@ TEST(fields_that_are_not_given_stay)
 static const char none[] = "{\"error_rate\":0,\"error_status\":500,\"stall_rate\":1,"
                            "\"stall_ms\":0,\"events_loss\":0,\"slow\":1}";
 
-TEST(nothing_is_wrong_by_default)
+TEST(there_are_no_faults_by_default)
 {
     faults = engine_faults_none;
     CHECK(take("{}"));
@@ -46,7 +46,7 @@ TEST(nothing_is_wrong_by_default)
     CHECK(mishap.crash_s == 0);
 }
 
-TEST(what_happens_once_is_not_remembered)
+TEST(faults_that_happen_once_are_not_kept)
 {
     faults = engine_faults_none;
     CHECK(take("{\"crash_s\":0.5,\"flush\":true,\"reset\":true,\"freeze_ms\":20}"));
@@ -58,7 +58,7 @@ TEST(what_happens_once_is_not_remembered)
     CHECK_STR(written(), none);
 }
 
-TEST(what_is_wrong_changes_nothing_and_is_named)
+TEST(a_wrong_order_changes_no_fault_and_is_named)
 {
     static const struct {
         const char *body;

@@ -93,7 +93,7 @@ TEST(four_bytes_of_text_are_a_token)
     close_bench(&bench);
 }
 
-TEST(whole_blocks_of_prompt_and_answer_have_keys)
+TEST(whole_blocks_of_prompt_and_response_have_keys)
 {
     struct bench bench;
     open_bench(&bench);
@@ -109,7 +109,7 @@ TEST(whole_blocks_of_prompt_and_answer_have_keys)
     close_bench(&bench);
 }
 
-TEST(a_next_turn_begins_with_the_blocks_of_the_last_answer)
+TEST(the_next_turn_has_the_blocks_of_the_last_response)
 {
     struct bench bench;
     open_bench(&bench);
@@ -188,7 +188,7 @@ static const struct {
      PROMPT_COMPLETION, 400},
 };
 
-TEST(what_cannot_be_served_is_refused_with_a_reason)
+TEST(a_request_that_cannot_be_served_is_refused_with_a_reason)
 {
     struct bench bench;
     open_bench(&bench);
@@ -200,7 +200,7 @@ TEST(what_cannot_be_served_is_refused_with_a_reason)
     close_bench(&bench);
 }
 
-TEST(an_answer_of_no_set_length_ends_with_the_context)
+TEST(a_response_without_a_set_length_ends_with_the_context)
 {
     struct bench bench;
     open_bench(&bench);
@@ -258,7 +258,7 @@ static struct engine_job *read_ids(struct bench *bench, const uint32_t *ids, uin
     return read_job(bench, PROMPT_COMPLETION, body);
 }
 
-TEST(ids_of_blocks_are_those_that_were_sent_and_behind_them_the_bytes_of_the_answer)
+TEST(ids_of_blocks_are_the_ids_that_were_sent_and_then_the_bytes_of_the_response)
 {
     struct bench bench;
     uint32_t sent[17];
@@ -299,7 +299,7 @@ TEST(ids_of_text_are_its_bytes_four_a_token)
     close_bench(&bench);
 }
 
-TEST(what_is_published_of_a_turn_is_found_by_the_ids_of_the_next)
+TEST(the_ids_of_the_next_turn_match_the_published_blocks)
 {
     enum { first_count = 37, output = 77, second_count = first_count + output + 30 };
     static const char *const models[] = {"m", "l"};
@@ -346,7 +346,7 @@ TEST(a_salt_is_kept_where_ids_are)
     close_bench(&bench);
 }
 
-TEST(what_is_published_of_a_turn_of_text_begins_the_next_one)
+TEST(the_text_of_the_next_turn_matches_the_published_blocks)
 {
     struct bench bench;
     uint64_t before[16];

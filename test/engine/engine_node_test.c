@@ -232,7 +232,7 @@ static double metric(const struct bench *bench, const char *name)
 
 #define METRIC(name, labels) "\nvllm:" name "{engine=\"0\"," labels "model_name=\"m\"} "
 
-TEST(who_is_cancelled_makes_no_more_tokens)
+TEST(a_cancelled_job_makes_no_more_tokens)
 {
     struct bench bench;
     open_bench(&bench, 10);
@@ -287,7 +287,7 @@ static struct kv_publisher_status published(const struct bench *bench)
     return status;
 }
 
-TEST(what_a_step_stores_is_published_when_it_ends)
+TEST(blocks_that_a_step_stores_are_published_when_it_ends)
 {
     struct bench bench;
     open_bench_with(&bench, 10, true);

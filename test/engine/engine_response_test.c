@@ -90,7 +90,8 @@ TEST(the_last_token_says_why_it_is_the_last)
     CHECK(strstr(event(&answer, 0, true), "assistant") == NULL);
 }
 
-// What the router makes of all events, or of the document: the text, and what it counted.
+// Reads all events, or the document, as the router does.  Returns the hash of the text; *usage has
+// the counts.
 static uint64_t read_by_router(const struct engine_response *answer, bool is_streamed,
                                struct response_usage *usage)
 {

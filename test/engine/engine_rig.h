@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { rig_answer_max = 1 << 20, rig_wait_ms = 10000 };
+enum { rig_response_max = 1 << 20, rig_wait_ms = 10000 };
 
 struct engine_rig {
     struct engine_group group;
@@ -68,7 +68,7 @@ static inline void rig_open(struct engine_rig *rig, double speed)
 
 static inline void rig_close(struct engine_rig *rig)
 {
-    engine_site_hush(&rig->site);
+    engine_site_disconnect(&rig->site);
     loop_turn(rig->group.loop, 0);
     engine_site_close(&rig->site);
     loop_turn(rig->group.loop, 0);
@@ -98,16 +98,16 @@ static inline void rig_send(struct engine_rig *rig, int fd, struct slice bytes)
     }
 }
 
-// What has come on a connection so far, with a zero behind it.
-struct rig_answer {
+// The bytes that have come on a connection so far, with a zero behind them.
+struct rig_response {
     size_t size;
     enum status end; // AGAIN: it has not ended
-    char text[rig_answer_max];
+    char text[rig_response_max];
 };
 
 // Reads until `wanted` has come or the connection has ended; false: it ended, or took too long.
 static inline bool rig_read(struct engine_rig *rig, int fd, const char *wanted,
-                            struct rig_answer *out)
+                            struct rig_response *out)
 {
     uint64_t until_ms = loop_now_ms(rig->group.loop) + rig_wait_ms;
 
@@ -116,7 +116,7 @@ static inline bool rig_read(struct engine_rig *rig, int fd, const char *wanted,
     out->end = STATUS_AGAIN;
     while (wanted == NULL || strstr(out->text, wanted) == NULL) {
         size_t size = 0;
-        out->end = tcp_read(fd, out->text + out->size, rig_answer_max - 1 - out->size, &size);
+        out->end = tcp_read(fd, out->text + out->size, rig_response_max - 1 - out->size, &size);
         if (out->end == STATUS_OK) {
             out->size += size;
             out->text[out->size] = '\0';
@@ -134,7 +134,7 @@ static inline bool rig_read(struct engine_rig *rig, int fd, const char *wanted,
 static inline const char *rig_ask_with(struct engine_rig *rig, const char *method, const char *path,
                                        const char *lines, const char *body)
 {
-    static struct rig_answer answer;
+    static struct rig_response answer;
     static char request[65536];
     struct text text = text_over(request, sizeof(request));
     int fd = rig_connect(rig);

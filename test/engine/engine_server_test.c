@@ -82,7 +82,7 @@ static bool has(const char *text, const char *part)
     return strstr(text, part) != NULL;
 }
 
-TEST(every_engine_of_every_thread_answers_and_has_its_own_cache)
+TEST(every_engine_of_every_thread_responds_and_has_its_own_cache)
 {
     static const char prompt[] = "{\"prompt\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}";
     struct engine_server *server = start(7, 3, 0);

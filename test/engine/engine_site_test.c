@@ -3,7 +3,7 @@
 #include "engine/engine_rig.h"
 
 static struct engine_rig rig;
-static struct rig_answer answer;
+static struct rig_response answer;
 
 static const char streamed[] =
     "POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 48\r\n\r\n"
@@ -84,19 +84,19 @@ TEST(a_reset_cuts_streams_and_the_cache_stays)
     rig_close(&rig);
 }
 
-TEST(a_crashed_engine_refuses_and_comes_back_with_nothing)
+TEST(a_crashed_engine_refuses_connections_and_comes_back_with_an_empty_cache)
 {
     rig_open(&rig, 100);
     CHECK_EQ(cached_tokens(), 0);
     CHECK_EQ(cached_tokens(), 16);
     int fd = begin_stream();
-    // Whoever orders it hears that it will be done.
+    // The client that orders a crash gets its response first.
     CHECK(rig_begins(rig_ask(&rig, "POST", "/sim/faults", "{\"crash_s\":0.2}"), "HTTP/1.1 200 "));
     uint64_t crashed_ms = loop_now_ms(rig.group.loop);
     CHECK(rig_read(&rig, fd, NULL, &answer));
     CHECK_EQ(answer.end, STATUS_IO);
     CHECK(is_refused());
-    while (timer_is_armed(&rig.site.revival)) {
+    while (timer_is_armed(&rig.site.restart)) {
         loop_turn(rig.group.loop, 10);
     }
     CHECK(loop_now_ms(rig.group.loop) >= crashed_ms + 199);
@@ -108,7 +108,7 @@ TEST(a_crashed_engine_refuses_and_comes_back_with_nothing)
     rig_close(&rig);
 }
 
-TEST(a_crash_takes_all_ranks_along)
+TEST(a_crash_ends_all_ranks)
 {
     rig_open_with(&rig, 100, "127.0.0.1:0", 2);
     CHECK_EQ(cached_tokens(), 0);
@@ -116,7 +116,7 @@ TEST(a_crash_takes_all_ranks_along)
     CHECK_EQ(cached_tokens(), 16);
     CHECK_EQ(order("{\"crash_s\":0.01}"), STATUS_OK);
     loop_turn(rig.group.loop, 0);
-    while (timer_is_armed(&rig.site.revival)) {
+    while (timer_is_armed(&rig.site.restart)) {
         loop_turn(rig.group.loop, 10);
     }
     CHECK_EQ(cached_tokens(), 0);
@@ -128,18 +128,18 @@ TEST(a_crash_takes_all_ranks_along)
     rig_close(&rig);
 }
 
-TEST(healing_ends_a_crash)
+TEST(clearing_faults_ends_a_crash)
 {
     rig_open(&rig, 100);
     CHECK_EQ(order("{\"crash_s\":3600,\"slow\":5}"), STATUS_OK);
     loop_turn(rig.group.loop, 0);
     CHECK(is_refused());
-    engine_site_heal(&rig.site);
+    engine_site_clear_faults(&rig.site);
     CHECK(rig_has(rig_ask(&rig, "GET", "/sim/faults", ""), "\"slow\":1}"));
     rig_close(&rig);
 }
 
-TEST(closing_takes_everything_along)
+TEST(closing_frees_everything)
 {
     rig_open(&rig, 1);
     int stream = begin_stream();

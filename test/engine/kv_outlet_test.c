@@ -86,7 +86,7 @@ static bool has_subscribers(struct scene *scene, uint32_t count)
 
 #define NUMBER(last_byte) "\0\0\0\0\0\0\0" last_byte
 
-TEST(a_subscriber_gets_what_is_published_from_then_on)
+TEST(a_subscriber_gets_all_batches_from_then_on)
 {
     struct scene *scene = scene_open(false, 100);
     put(scene, 'a', 1);
@@ -178,7 +178,7 @@ static void flood_read(struct flood *flood, struct zmtp_client *client)
     }
 }
 
-TEST(a_slow_subscriber_holds_up_nothing_and_loses_whole_messages)
+TEST(a_slow_subscriber_delays_no_other_and_loses_whole_messages)
 {
     struct scene *scene = scene_open(false, 10);
     struct zmtp_client *client = &scene->client;

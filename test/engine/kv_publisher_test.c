@@ -76,7 +76,7 @@ static void store(struct scene *scene, uint64_t key, uint64_t parent)
 #define TIME "\xcb\x41\xda\x2a\x41\x20\x20\0\0"
 #define SECONDS 1755907200.5
 
-TEST(a_batch_has_what_happened_since_the_last_in_its_order)
+TEST(a_batch_has_the_events_since_the_last_one_in_order)
 {
     struct scene *scene = scene_open(&(struct kv_publisher_options){
         .topic = "kv", .block_tokens = 4, .format = kv_event_format_find("vllm-0.10.2")});
@@ -110,7 +110,7 @@ TEST(a_batch_has_what_happened_since_the_last_in_its_order)
     scene_close(scene);
 }
 
-TEST(the_default_is_what_vllm_says_today)
+TEST(the_default_is_the_format_of_the_current_vllm)
 {
     struct scene *scene = scene_open(&(struct kv_publisher_options){.block_tokens = 4, .rank = -1});
     store(scene, 7, 0);
@@ -132,7 +132,7 @@ TEST(the_default_is_what_vllm_says_today)
     scene_close(scene);
 }
 
-TEST(sglang_merges_what_continues)
+TEST(sglang_merges_events_that_continue_each_other)
 {
     struct scene *scene = scene_open(&(struct kv_publisher_options){
         .block_tokens = 4, .format = kv_event_format_find("sglang")});
@@ -215,7 +215,7 @@ TEST(sglang_has_another_word_for_the_host_and_merges_within_a_tier)
     scene_close(scene);
 }
 
-TEST(formats_without_a_word_for_the_host_say_nothing_of_it)
+TEST(formats_without_a_host_medium_leave_its_blocks_out)
 {
     static const char *const names[] = {"vllm-0.9.0", "vllm-0.9.1", "trtllm"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
@@ -250,7 +250,7 @@ TEST(an_adapter_is_named_with_its_blocks)
     scene_close(scene);
 }
 
-TEST(after_a_stop_it_starts_at_0_and_with_nobody)
+TEST(after_a_stop_it_starts_at_0_without_subscribers)
 {
     struct scene *scene = scene_open(&(struct kv_publisher_options){
         .block_tokens = 4, .format = kv_event_format_find("vllm-0.10.2")});
@@ -263,7 +263,7 @@ TEST(after_a_stop_it_starts_at_0_and_with_nobody)
     CHECK(client_is_dropped(&scene->client));
     client_close(&scene->client);
     client_open(&scene->client, scene->loop, port);
-    CHECK(client_is_dropped(&scene->client)); // nobody is there
+    CHECK(client_is_dropped(&scene->client)); // the publisher has stopped
     CHECK_EQ(status_of(scene).subscription_count, 0);
     CHECK_EQ(status_of(scene).log_batches, 0);
     client_close(&scene->client);
@@ -297,7 +297,7 @@ TEST(a_batch_of_more_than_255_bytes_has_a_long_frame)
     scene_close(scene);
 }
 
-TEST(what_does_not_fit_shows_as_a_gap)
+TEST(an_event_that_does_not_fit_leaves_a_gap_in_the_numbers)
 {
     struct scene *scene = scene_open(&(struct kv_publisher_options){.block_tokens = 4});
     for (uint32_t i = 0; i < kv_publisher_pending_blocks_max; i++) {
@@ -437,7 +437,7 @@ TEST(the_largest_batch_fits_its_space)
     scene_close(scene);
 }
 
-TEST(places_that_cannot_be_listened_on_are_named)
+TEST(addresses_that_cannot_be_bound_are_named)
 {
     struct scene *scene = scene_open(&(struct kv_publisher_options){.block_tokens = 4});
     struct kv_publisher *other = NULL;
@@ -487,12 +487,12 @@ TEST(batches_that_get_lost_are_gaps_to_subscribers_and_are_replayed)
     struct scene *scene = scene_open(&(struct kv_publisher_options){
         .block_tokens = 4, .format = kv_event_format_find("vllm-0.10.2"), .seed = 7});
     CHECK(subscribe(scene));
-    kv_publisher_lose(scene->publisher, 0.5);
+    kv_publisher_set_loss(scene->publisher, 0.5);
     for (uint32_t i = 0; i < count; i++) {
         kv_publisher_cleared(scene->publisher);
         kv_publisher_flush(scene->publisher, SECONDS);
     }
-    kv_publisher_lose(scene->publisher, 0);
+    kv_publisher_set_loss(scene->publisher, 0);
     kv_publisher_cleared(scene->publisher);
     kv_publisher_flush(scene->publisher, SECONDS);
     struct zmtp_client *client = &scene->client;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One or two engines in the loop of the certifier, which compute with a dialect of their own, and a clock
-// that is pushed to the next question.
+// One or two engines in the loop of the certifier, each with a dialect of its own, and a clock that
+// is pushed to the next question.
 
 #include "feed/certifier.h"
 
@@ -199,7 +199,7 @@ static void turn_until(const uint32_t *count, uint32_t target)
     ASSERT(*count == target);
 }
 
-// Longer than it takes to look for somebody to examine.
+// Longer than the pause between two looks for a backend to examine.
 static void turn_often(void)
 {
     for (int i = 0; i < 3; i++) {
@@ -250,7 +250,7 @@ TEST(a_backend_is_examined_when_it_is_first_seen_and_only_then)
     scene_close();
 }
 
-TEST(of_a_server_with_ranks_one_is_examined)
+TEST(one_rank_of_a_server_is_examined)
 {
     scene_open(unlisted, (struct dialect_options){0});
     engine_open(&scene.engines[0], (struct dialect_options){0});
@@ -319,7 +319,7 @@ TEST(a_backend_that_is_down_is_not_asked)
     scene_close();
 }
 
-TEST(for_a_trusted_dialect_nobody_is_asked)
+TEST(no_backend_is_asked_about_a_trusted_dialect)
 {
     scene_open(unlisted, (struct dialect_options){.is_trusted = true});
     engine_open(&scene.engines[0], (struct dialect_options){0});
@@ -331,7 +331,7 @@ TEST(for_a_trusted_dialect_nobody_is_asked)
     scene_close();
 }
 
-TEST(certified_is_what_every_examined_backend_vouches_for)
+TEST(features_are_certified_when_all_examined_backends_agree)
 {
     for (int first = 0; first < 2; first++) {
         scene_open(unlisted, (struct dialect_options){0});
@@ -351,7 +351,7 @@ TEST(certified_is_what_every_examined_backend_vouches_for)
 }
 
 // Otherwise the next one that agrees would certify what this one does not compute.
-TEST(what_no_feature_is_left_of_is_not_certified_by_others)
+TEST(a_dialect_without_common_features_is_not_certified_by_other_backends)
 {
     static char space[tiny_size_max];
     struct text other = text_over(space, sizeof(space));
@@ -400,7 +400,7 @@ TEST(a_backend_that_cannot_be_asked_takes_nothing_away_and_is_asked_again)
     scene_close();
 }
 
-TEST(one_that_came_back_does_not_wait_for_the_interval)
+TEST(a_backend_that_came_back_does_not_wait_for_the_interval)
 {
     scene_open(unlisted, (struct dialect_options){0});
     engine_open(&scene.engines[0], (struct dialect_options){0});
@@ -417,7 +417,7 @@ TEST(one_that_came_back_does_not_wait_for_the_interval)
     scene_close();
 }
 
-TEST(one_that_refuses_every_case_cannot_be_asked)
+TEST(a_backend_that_refuses_every_case_cannot_be_asked)
 {
     scene_open(unlisted, (struct dialect_options){0});
     engine_open(&scene.engines[0], (struct dialect_options){0});
@@ -429,7 +429,7 @@ TEST(one_that_refuses_every_case_cannot_be_asked)
     scene_close();
 }
 
-TEST(one_that_is_busy_is_asked_all_of_it_later)
+TEST(a_busy_backend_is_asked_all_cases_later)
 {
     scene_open(unlisted, (struct dialect_options){0});
     engine_open(&scene.engines[0], (struct dialect_options){0});
@@ -497,7 +497,7 @@ TEST(a_backend_that_is_removed_ends_its_examination)
     turn_until(&scene.end_count, 1);
     CHECK_STR(scene.why, "it was removed");
     CHECK_EQ(certified(), 0);
-    // Another one in its slot is somebody else.
+    // The slot now belongs to another backend.
     add_backend(0);
     turn_until(&scene.end_count, 2);
     CHECK((certified() & CHAT_PLAIN_SHAPE) != 0);
@@ -528,7 +528,7 @@ TEST(one_question_at_a_time_is_asked_of_one_backend)
     scene_close();
 }
 
-TEST(only_who_serves_its_models_is_asked_by_the_name_they_have_there)
+TEST(only_backends_that_serve_a_model_are_asked_under_its_name_there)
 {
     static const char *const models[] = {"llama"};
     scene_open("", (struct dialect_options){.models = models, .model_count = 1});
@@ -550,7 +550,7 @@ TEST(only_who_serves_its_models_is_asked_by_the_name_they_have_there)
     scene_close();
 }
 
-TEST(it_can_be_destroyed_in_the_middle)
+TEST(it_can_be_destroyed_during_an_examination)
 {
     scene_open(unlisted, (struct dialect_options){0});
     engine_open(&scene.engines[0], (struct dialect_options){0});

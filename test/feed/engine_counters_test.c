@@ -55,7 +55,7 @@ static const char vllm[] =
     "vllm:time_to_first_token_seconds_sum{engine=\"0\"} 9.0\n"
     "process_start_time_seconds 1.7e+09\n";
 
-TEST(vllm_says_all)
+TEST(vllm_reports_all_counters)
 {
     struct engine_counters counters = read_page(vllm);
     CHECK_STR(say(&counters), "vLLM: 5 990 1000 250 750 1.5");
@@ -76,21 +76,21 @@ TEST(names_of_older_releases_and_of_exporters_are_known)
               "TensorRT-LLM: 4 - - - - -");
 }
 
-TEST(of_two_names_for_one_thing_the_newer_counts)
+TEST(the_newer_of_two_names_for_one_counter_is_read)
 {
     CHECK_STR(said("vllm:gpu_prefix_cache_queries_total 10\nvllm:prefix_cache_queries_total 10\n"
                    "vllm:gpu_prefix_cache_hits_total 4\nvllm:prefix_cache_hits_total 4\n"),
               "vLLM: - 10 10 4 6 -");
 }
 
-TEST(what_a_cache_behind_the_engine_had_was_not_computed)
+TEST(hits_of_a_cache_behind_the_engine_count_as_cached)
 {
     CHECK_STR(said("vllm:prefix_cache_queries_total 100\nvllm:prefix_cache_hits_total 40\n"
                    "vllm:external_prefix_cache_hits_total 10\n"),
               "vLLM: - 100 100 50 50 -");
 }
 
-TEST(where_tokens_came_from_says_what_was_computed)
+TEST(computed_tokens_are_read_from_the_source_of_prompt_tokens)
 {
     CHECK_STR(said("vllm:prompt_tokens_total 100\n"
                    "vllm:prompt_tokens_by_source_total{source=\"local_compute\"} 70\n"
@@ -152,14 +152,14 @@ TEST(a_rate_since_the_start_stands_for_a_counter)
               "TensorRT-LLM: - 1000 1000 250 750 3");
 }
 
-TEST(llama_cpp_says_what_it_computed_and_not_what_it_found)
+TEST(llama_cpp_reports_computed_tokens_and_no_cached_ones)
 {
     CHECK_STR(said("llamacpp:prompt_tokens_total 300\nllamacpp:prompt_seconds_total 1.5\n"
                    "llamacpp:prompt_tokens_seconds 200\n"),
               "llama.cpp: - - - - 300 1.5");
 }
 
-TEST(what_is_no_counter_says_nothing)
+TEST(a_page_without_counters_leaves_all_unknown)
 {
     static const char *const pages[] = {
         "",
@@ -215,7 +215,7 @@ TEST(more_buckets_than_fit_are_left_out)
     CHECK(counters.ttft.count == 100);
 }
 
-TEST(between_two_pages_is_what_was_done)
+TEST(the_difference_of_two_pages_is_the_work_between_them)
 {
     struct engine_counters before = read_page(vllm);
     struct engine_counters after = before;

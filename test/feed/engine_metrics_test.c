@@ -98,7 +98,7 @@ TEST(sglang_is_read)
 }
 
 // With priority scheduling each priority is counted a second time.
-TEST(of_priorities_only_their_sum_counts)
+TEST(only_the_sum_over_priorities_is_read)
 {
     CHECK_STR(read_page("sglang:num_running_reqs{model_name=\"m\",priority=\"\"} 5.0\n"
                         "sglang:num_running_reqs{model_name=\"m\",priority=\"0\"} 2.0\n"
@@ -156,7 +156,7 @@ TEST(llamacpp_is_read)
     CHECK_STR(read_page("llamacpp:kv_cache_usage_ratio 0.75\n"), "- - 0.75 - -");
 }
 
-TEST(of_a_list_of_steps_the_last_counts)
+TEST(the_last_step_of_a_list_is_read)
 {
     CHECK_STR(
         read_page(" \n[{\"numActiveRequests\":1,\"numQueuedRequests\":2,\"iter\":1},"
@@ -170,7 +170,7 @@ TEST(of_a_list_of_steps_the_last_counts)
     CHECK_STR(read_page("{\"numActiveRequests\":1}"), "1 - - - -");
 }
 
-TEST(json_that_says_nothing_says_nothing)
+TEST(json_without_a_known_member_leaves_all_unknown)
 {
     static const char *const pages[] = {
         "[]",
@@ -219,7 +219,7 @@ TEST(ranks_are_added_up_and_their_usages_averaged)
         "8 4 0.75 8000 16");
 }
 
-TEST(what_is_missing_is_not_zero)
+TEST(a_missing_value_is_unknown_and_not_zero)
 {
     static const char *const pages[] = {
         "",
@@ -368,7 +368,7 @@ TEST(a_page_of_two_thousand_lines_takes_less_than_a_millisecond)
     free(space);
 }
 
-TEST(of_a_server_with_ranks_those_that_name_another_are_left_out)
+TEST(series_of_other_ranks_are_skipped)
 {
     static const char vllm_ranks[] =
         "vllm:num_requests_running{engine=\"0\"} 1\nvllm:num_requests_running{engine=\"1\"} 2\n"
@@ -380,13 +380,13 @@ TEST(of_a_server_with_ranks_those_that_name_another_are_left_out)
     static const char sglang_ranks[] =
         "sglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"3\"} 5\n"
         "sglang:num_running_reqs{dp_rank=\"1\",tp_rank=\"3\"} 6\n"
-        "sglang:num_queue_reqs{tp_rank=\"3\"} 7\n"; // nobody's is everybody's
+        "sglang:num_queue_reqs{tp_rank=\"3\"} 7\n"; // a series without a rank counts for all
     CHECK_STR(read_rank(slice_str(vllm_ranks), 0), "1 8 0.5 1600 16");
     CHECK_STR(read_rank(slice_str(vllm_ranks), 1), "2 16 0.25 3200 16");
     CHECK_STR(read_rank(slice_str(vllm_ranks), 2), nothing);
     CHECK_STR(read_page(vllm_ranks), "7 24 0.375 4800 16");
     CHECK_STR(read_rank(slice_str(sglang_ranks), 1), "6 7 - - -");
-    // What an engine is called is no rank.
+    // A name in the label `engine` does not count as a rank.
     CHECK_STR(read_rank(slice_str("vllm:num_requests_running{engine=\"main\"} 3\n"), 1),
               "3 - - - -");
     CHECK_STR(read_rank(slice_str("{\"loads\":[{\"dp_rank\":0,\"num_running_reqs\":1},"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine_peer.h -- an engine that publishes KV events and sends missed ones again, in the thread of the test.
+// engine_peer.h -- an engine that publishes KV events and replays missed ones, in the thread of the
+// test.
 //
 // Its message n stores block n + 1 of batch_fixture.h.
 #pragma once
@@ -76,7 +77,7 @@ static inline void engine_lose(struct engine_peer *engine, uint32_t count)
     engine->next += count;
 }
 
-// Whether somebody has subscribed since it was asked last.
+// Whether a peer has subscribed since the last call.
 static inline bool engine_has_subscriber(struct engine_peer *engine)
 {
     uint8_t subscription[64];

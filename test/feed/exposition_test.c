@@ -31,7 +31,7 @@ TEST(a_page_without_bytes_has_no_series)
     CHECK(!exposition_is_json((struct slice){0}));
 }
 
-TEST(a_name_loses_what_others_put_around_it)
+TEST(a_name_loses_the_prefix_of_ray_and_the_suffix_of_counters)
 {
     CHECK(slice_is(first_of("ray_vllm_x_total 1").name, "vllm_x"));
     CHECK(exposition_name_is(slice_str("vllm_x"), "vllm:x"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stand-in engine in the loop of the poller, and a clock that is pushed from one question to the next.
+// A stand-in engine in the loop of the poller, and a clock that is pushed from one question to the
+// next.
 
 #include "feed/kv_poller.h"
 
@@ -129,8 +130,8 @@ static void ask_once(struct scene *scene)
     turn_until(scene, scene->events->count + 1);
 }
 
-// Time passes in steps, each with turns enough for a question and its answer; only for an engine that does
-// not answer are they waited out.
+// Time passes in steps, each with turns enough for a question and its response; the turns are
+// waited out only for an engine that does not respond.
 static void pass_ms(struct scene *scene, uint32_t time_ms)
 {
     for (uint32_t passed_ms = 0; passed_ms < time_ms; passed_ms += interval_ms) {
@@ -141,7 +142,7 @@ static void pass_ms(struct scene *scene, uint32_t time_ms)
     }
 }
 
-TEST(what_an_engine_has_to_say_is_handed_on_as_it_is)
+TEST(a_list_of_events_is_pushed_on_as_it_is)
 {
     struct scene scene;
     scene_open(&scene, one);
@@ -157,12 +158,12 @@ TEST(what_an_engine_has_to_say_is_handed_on_as_it_is)
     scene_close(&scene);
 }
 
-TEST(nothing_is_not_handed_on)
+TEST(an_empty_list_is_not_pushed_on)
 {
     struct scene scene;
     scene_open(&scene, " [\n]");
     watch(&scene, "poll", 0, 0);
-    for (uint32_t i = 0; i < 4; i++) { // and is no failure
+    for (uint32_t i = 0; i < 4; i++) { // and does not count as a failure
         ask_once(&scene);
     }
     CHECK_EQ(scene.count, 0);
@@ -179,7 +180,7 @@ TEST(an_engine_is_asked_four_times_a_second)
     scene_close(&scene);
 }
 
-TEST(only_those_that_want_it_are_asked)
+TEST(only_polled_backends_are_asked)
 {
     struct scene scene;
     scene_open(&scene, one);
@@ -192,14 +193,14 @@ TEST(only_those_that_want_it_are_asked)
     scene_close(&scene);
 }
 
-// What one has been told the engine forgets.
+// The engine forgets events once it has sent them.
 TEST(one_rank_asks_for_all)
 {
     struct scene scene;
     scene_open(&scene, one);
     struct backend *first = watch(&scene, "poll", 0, 0);
     struct backend *second = watch(&scene, "poll", 1, first->id);
-    watch(&scene, "poll", 1, first->id + 99); // somebody else's
+    watch(&scene, "poll", 1, first->id + 99); // of another server
     ask_once(&scene);
     CHECK_EQ(scene.count, 2);
     CHECK_EQ(scene.ids[0], first->id);
@@ -242,7 +243,7 @@ TEST(an_engine_without_events_is_asked_once_a_minute)
     scene_close(&scene);
 }
 
-// Whoever follows has more than enough: there is no use in asking for more.
+// The follower has unread events enough: more would be lost.
 TEST(a_follower_that_is_full_slows_the_questions_down)
 {
     struct scene scene;
@@ -278,7 +279,7 @@ TEST(a_backend_that_its_probes_find_up_again_is_asked_at_once)
     scene_close(&scene);
 }
 
-TEST(answers_may_be_many_megabytes)
+TEST(responses_may_have_many_megabytes)
 {
     enum { size = 9 << 20 };
     struct scene scene;
@@ -299,7 +300,7 @@ TEST(answers_may_be_many_megabytes)
     free(answer);
 }
 
-TEST(a_backend_can_be_removed_with_a_question_under_way)
+TEST(a_backend_can_be_removed_with_a_question_in_flight)
 {
     struct scene scene;
     scene_open(&scene, "");

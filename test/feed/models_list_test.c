@@ -97,7 +97,7 @@ TEST(documents_are_kept_byte_for_byte)
     models_list_free(&list); // nothing happens
 }
 
-TEST(what_is_no_list_is_refused)
+TEST(another_document_than_a_list_is_refused)
 {
     static const char *const bodies[] = {
         "",
@@ -158,7 +158,7 @@ TEST(an_id_with_a_nul_or_half_a_pair_is_left_out)
     CHECK_STR(names_of_text("{\"data\":[{\"id\":\"c\",\"x\":\"\\u0000\\ud83d\"}]}"), "c");
 }
 
-TEST(of_what_comes_twice_a_member_is_the_last_and_an_entry_stays)
+TEST(the_last_of_two_equal_members_is_read_and_equal_entries_both_stay)
 {
     CHECK_STR(names_of_text("{\"data\":[{\"id\":\"a\"},{\"id\":\"b\"},{\"id\":\"a\"}]}"),
               "a, b, a");
@@ -186,7 +186,7 @@ TEST(a_name_may_be_of_any_length_escaped_or_not)
     }
 }
 
-TEST(of_a_list_without_end_the_first_are_taken)
+TEST(the_first_entries_of_a_very_long_list_are_taken)
 {
     size_t capacity = (size_t)(models_list_count_max + 10) * 32;
     char *body = malloc(capacity);

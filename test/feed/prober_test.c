@@ -175,7 +175,7 @@ static void say_model(struct stub_route *route, const char *name)
 static const char health_only[] =
     "models: {learn: false}\nhealth: {interval: 2s, rise: 3, fall: 3}";
 
-TEST(the_first_answer_decides_at_once)
+TEST(the_first_response_decides_at_once)
 {
     for (int i = 0; i < 2; i++) {
         struct scene scene;
@@ -228,7 +228,7 @@ TEST(only_successes_in_a_row_bring_it_back)
 
 static const char quick[] = "models: {learn: false}\nhealth: {interval: 2s, rise: 1, fall: 1}";
 
-TEST(any_answer_below_500_is_a_sign_of_life)
+TEST(any_status_below_500_means_up)
 {
     static const char *const alive[] = {
         "HTTP/1.1 204 No Content\r\n\r\n",      "HTTP/1.1 301 Moved Permanently" EMPTY,
@@ -281,7 +281,7 @@ TEST(a_backend_that_resets_or_says_nothing_is_down)
     scene_close(&scene);
 }
 
-TEST(a_backend_that_is_down_is_asked_for_ever_and_comes_back)
+TEST(a_backend_that_is_down_is_still_asked_and_comes_back)
 {
     struct scene scene;
     scene_open(&scene, quick);
@@ -315,7 +315,7 @@ TEST(the_configured_path_is_asked_once_an_interval)
     scene_close(&scene);
 }
 
-TEST(a_sign_of_life_ends_an_ejection_early)
+TEST(a_successful_probe_ends_an_ejection_early)
 {
     struct scene scene;
     struct backend_rules rules = {
@@ -352,7 +352,7 @@ TEST(models_are_learned_and_learned_again)
     scene_close(&scene);
 }
 
-TEST(what_is_no_list_of_models_changes_nothing)
+TEST(a_response_that_is_not_a_list_of_models_changes_nothing)
 {
     static const char *const answers[] = {
         missing,
@@ -412,7 +412,7 @@ TEST(models_keep_their_own_interval_when_probes_are_rarer)
     scene_close(&scene);
 }
 
-TEST(a_backend_can_be_forgotten_with_questions_under_way)
+TEST(a_backend_can_be_forgotten_with_questions_in_flight)
 {
     struct scene scene;
     scene_open(&scene, "health: {interval: 2s}");
@@ -456,7 +456,7 @@ TEST(a_backend_can_be_forgotten_on_hearing_the_news_of_it)
     }
 }
 
-TEST(all_are_asked_when_each_has_answered_or_failed_to)
+TEST(all_are_asked_once_each_has_responded_or_failed)
 {
     struct scene scene;
     struct stub_server other;
@@ -464,7 +464,7 @@ TEST(all_are_asked_when_each_has_answered_or_failed_to)
     stub_start(&other, scene.loop);
     other.routes[0] = (struct stub_route){.path = "/health"};
     other.routes[1] = (struct stub_route){.path = "/v1/models"};
-    CHECK(prober_has_asked_all(scene.prober)); // nobody is there
+    CHECK(prober_has_asked_all(scene.prober)); // the fleet is empty
     watch(&scene);
     CHECK(!prober_has_asked_all(scene.prober));
     turn_until(&scene, &scene.models->count, 1);
@@ -483,7 +483,7 @@ TEST(all_are_asked_when_each_has_answered_or_failed_to)
     scene_close(&scene);
 }
 
-TEST(only_what_is_asked_at_all_is_waited_for)
+TEST(only_questions_that_are_asked_are_waited_for)
 {
     static const char *const yaml[] = {"health: {interval: 0}\nmodels: {learn: false}",
                                        "health: {interval: 0}", "models: {learn: false}"};
@@ -511,7 +511,7 @@ static void set_config(struct scene *scene, const char *yaml)
     scene->config = config;
 }
 
-TEST(a_new_configuration_is_asked_by_at_once)
+TEST(a_new_configuration_takes_effect_at_once)
 {
     struct scene scene;
     scene_open(&scene, "health: {interval: 1h}\nmodels: {learn: false}");
@@ -542,7 +542,7 @@ TEST(reloading_without_pause_does_not_put_questions_off)
     scene_close(&scene);
 }
 
-TEST(without_probes_nobody_stays_down)
+TEST(without_probes_no_backend_stays_down)
 {
     struct scene scene;
     scene_open(&scene, quick);
@@ -627,7 +627,7 @@ static const char *probes_of(struct backend *const *ranks, uint32_t count)
     return text;
 }
 
-TEST(of_a_server_with_ranks_one_is_asked_and_all_share_its_verdict)
+TEST(one_rank_of_a_server_is_probed_and_all_share_its_verdict)
 {
     struct scene scene;
     struct backend *ranks[3];
@@ -657,7 +657,7 @@ TEST(of_a_server_with_ranks_one_is_asked_and_all_share_its_verdict)
     scene_close(&scene);
 }
 
-TEST(what_one_rank_serves_all_serve)
+TEST(all_ranks_serve_the_models_of_the_first)
 {
     struct scene scene;
     struct backend *ranks[3];
@@ -682,7 +682,7 @@ TEST(what_one_rank_serves_all_serve)
     scene_close(&scene);
 }
 
-TEST(a_rank_that_comes_late_is_as_well_as_the_others)
+TEST(a_rank_that_joins_later_gets_the_verdict_of_the_first)
 {
     struct scene scene;
     struct backend *ranks[2];

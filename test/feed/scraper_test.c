@@ -43,8 +43,8 @@ static struct config *read_config(const char *yaml)
     return config;
 }
 
-// A page, or a whole answer if it looks like one.  The connection stays: who asked closes it when it
-// has heard the answer.
+// A page, or a whole response if it looks like one.  The connection stays open: the scraper closes
+// it after the response.
 static void say(struct stub_route *route, const char *answer)
 {
     static char spaces[8][2048];
@@ -175,7 +175,7 @@ static const char idle[] = "vllm:num_requests_running 0.0\nvllm:num_requests_wai
 static const char busy_report[] = "7 2 0.5 1600 16";
 static const char idle_report[] = "0 0 0 1600 16";
 
-TEST(what_an_engine_says_becomes_its_load)
+TEST(the_metrics_of_an_engine_become_its_load)
 {
     struct scene scene;
     struct load_view view;
@@ -203,7 +203,7 @@ TEST(an_engine_is_asked_as_its_probes_ask)
     scene_close(&scene);
 }
 
-TEST(nobody_is_asked_twice_in_an_interval)
+TEST(a_backend_is_asked_once_in_an_interval)
 {
     struct scene scene;
     scene_open(&scene, "load: {interval: 100s}", busy);
@@ -278,7 +278,7 @@ TEST(an_engine_without_metrics_is_asked_once_a_minute)
     }
 }
 
-TEST(no_answer_changes_the_health_of_a_backend)
+TEST(no_response_changes_the_health_of_a_backend)
 {
     struct scene scene;
     scene_open(&scene, "", ill);
@@ -309,7 +309,7 @@ TEST(a_backend_that_its_probes_find_up_again_is_asked_at_once)
     scene_close(&scene);
 }
 
-TEST(a_silent_engine_keeps_nobody_waiting_and_is_asked_one_question_at_a_time)
+TEST(a_silent_engine_delays_no_other_and_is_asked_one_question_at_a_time)
 {
     struct scene scene;
     struct stub_server other;
@@ -334,7 +334,7 @@ TEST(a_silent_engine_keeps_nobody_waiting_and_is_asked_one_question_at_a_time)
     "[{\"numActiveRequests\":99},{\"numActiveRequests\":" #running ",\"numQueuedRequests\":0,"     \
     "\"kvCacheStats\":{\"maxNumBlocks\":100,\"usedNumBlocks\":50,\"tokensPerBlock\":16}}]"
 
-TEST(where_steps_are_listed_the_other_path_is_tried_once)
+TEST(a_list_of_steps_makes_it_try_the_other_path_once)
 {
     struct scene scene;
     scene_open(&scene, "", STEPS(3));
@@ -374,7 +374,7 @@ TEST(the_other_path_is_kept_to_while_it_has_something)
 }
 
 // The line that is cut, within its number, would be read as another number.
-TEST(of_a_page_that_is_too_large_whole_lines_count)
+TEST(whole_lines_of_a_page_that_is_too_large_are_read)
 {
     enum { size = 2 << 20, taken = 1 << 20 };
     static const char last[] = "vllm:num_requests_waiting 1";
@@ -401,7 +401,7 @@ TEST(of_a_page_that_is_too_large_whole_lines_count)
     free(answer);
 }
 
-TEST(a_backend_can_be_removed_with_a_question_under_way)
+TEST(a_backend_can_be_removed_with_a_question_in_flight)
 {
     struct scene scene;
     scene_open(&scene, "", "");
@@ -436,7 +436,7 @@ static void set_config(struct scene *scene, const char *yaml)
     scene->config = config;
 }
 
-TEST(a_new_configuration_is_asked_by_at_once)
+TEST(a_new_configuration_takes_effect_at_once)
 {
     struct scene scene;
     scene_open(&scene, "load: {interval: 1h}", missing);
@@ -472,7 +472,7 @@ TEST(reloading_without_pause_does_not_put_questions_off)
     scene_close(&scene);
 }
 
-TEST(without_scraping_nobody_is_asked)
+TEST(without_scraping_no_backend_is_asked)
 {
     struct scene scene;
     scene_open(&scene, "load: {scrape: false}", busy);
@@ -492,7 +492,7 @@ TEST(without_scraping_nobody_is_asked)
     scene_close(&scene);
 }
 
-TEST(each_rank_of_a_server_gets_what_the_page_says_of_it)
+TEST(each_rank_of_a_server_gets_its_own_series)
 {
     struct scene scene;
     struct backend *ranks[2];

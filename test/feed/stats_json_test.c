@@ -26,7 +26,7 @@ static const char *read_page(const char *page)
     return read_rank(page, exposition_all_ranks);
 }
 
-TEST(of_steps_the_last_counts_alone)
+TEST(only_the_last_of_a_list_of_steps_is_read)
 {
     CHECK_STR(
         read_page("[{\"a\":1},{\"a\":2,\"b\":\"x\",\"kvCacheStats\":{\"c\":3},\"d\":{\"e\":4}}]"),
@@ -34,12 +34,12 @@ TEST(of_steps_the_last_counts_alone)
     CHECK_STR(read_page("[{\"a\":1},7]"), "a=1 ");
 }
 
-TEST(of_ranks_every_one_counts)
+TEST(every_rank_is_read)
 {
     CHECK_STR(read_page("{\"z\":9,\"loads\":[{\"a\":1},{\"a\":2}]}"), "a=1 a=2 ");
 }
 
-TEST(of_ranks_the_one_that_is_asked_for_and_those_without_a_name)
+TEST(the_wanted_rank_is_read_and_objects_without_a_rank)
 {
     static const char page[] = "{\"loads\":[{\"dp_rank\":0,\"a\":1},{\"a\":2,\"dp_rank\":1},"
                                "{\"a\":3},{\"dp_rank\":\"1\",\"a\":4},{\"dp_rank\":2,\"a\":5}]}";
@@ -52,7 +52,7 @@ TEST(one_object_is_read_as_it_is)
     CHECK_STR(read_page(" {\"a\":1.5,\"b\":-1,\"c\":null}"), "a=1.5 ");
 }
 
-TEST(what_is_no_json_to_its_end_says_nothing)
+TEST(a_document_that_is_not_valid_to_its_end_is_ignored)
 {
     CHECK_STR(read_page(""), "");
     CHECK_STR(read_page("7"), "");

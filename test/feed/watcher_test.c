@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stand-in backend in the loop of the watcher, and a clock that is pushed from one question to the next.
+// A stand-in backend in the loop of the watcher, and a clock that is pushed from one question to
+// the next.
 // Intervals after responses are tested with the prober, the scraper and the poller, which use them.
 
 #include "feed/watcher.h"

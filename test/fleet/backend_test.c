@@ -86,7 +86,7 @@ TEST(a_trial_that_ended_without_a_verdict_lets_the_next_one_try)
     CHECK(on_trial);
 }
 
-TEST(answers_that_begin_well_and_always_break_eject)
+TEST(responses_that_begin_well_and_always_break_eject)
 {
     struct backend backend = {0};
     for (int i = 0; i < 3; i++) {
@@ -105,7 +105,7 @@ TEST(answers_that_begin_well_and_always_break_eject)
     backend_end(&backend, on_trial);
 }
 
-TEST(an_old_answer_does_not_end_an_ejection)
+TEST(an_old_response_does_not_end_an_ejection)
 {
     struct backend backend = {0};
     fail(&backend, 0, 3);
@@ -176,7 +176,7 @@ TEST(zero_failures_means_never_eject)
     CHECK_EQ(atomic_load(&backend.shared.failure_count), 100);
 }
 
-TEST(what_begins_ends_and_the_count_is_zero_again)
+TEST(requests_in_flight_return_to_zero)
 {
     struct backend backend = {0};
     struct rng rng = {.state = 5};
@@ -200,7 +200,7 @@ TEST(what_begins_ends_and_the_count_is_zero_again)
     CHECK(!atomic_load(&backend.shared.trial));
 }
 
-TEST(who_says_poll_is_polled)
+TEST(a_backend_with_events_poll_is_polled)
 {
     struct backend backend = {0};
     char poll[] = "poll";

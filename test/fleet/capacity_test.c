@@ -13,7 +13,7 @@ static uint32_t learn(uint32_t belief, uint32_t age, bool was_there)
     return capacity_learn(belief, &sample, &verdict);
 }
 
-TEST(without_evictions_there_is_no_bound)
+TEST(without_evictions_the_capacity_is_unlimited)
 {
     CHECK_EQ(learn(0, 1000, true), 0);
     CHECK_EQ(learn(0, 100000000, true), 0);
@@ -34,13 +34,13 @@ TEST(a_cache_that_was_emptied_is_not_a_small_cache)
     CHECK_EQ(verdict, CAPACITY_EMPTIED);
 }
 
-TEST(what_is_older_than_the_belief_and_there_raises_it_at_once)
+TEST(a_cached_prefix_older_than_the_belief_raises_it_at_once)
 {
     CHECK(learn(100000, 300000, true) >= 300000);
     CHECK_EQ(learn(100000, 50000, true), 100000);
 }
 
-TEST(what_is_gone_beyond_the_belief_says_nothing_new)
+TEST(an_eviction_beyond_the_belief_teaches_nothing)
 {
     CHECK_EQ(learn(100000, 150000, false), 100000);
     CHECK_EQ(verdict, CAPACITY_EVICTED);

@@ -29,7 +29,7 @@ static void serve(uint32_t backend, const char *first, const char *second)
     fleet_set_models(fleet, backends[backend], models, second == NULL ? 1 : 2);
 }
 
-// Who serves `model`, as "ab"; "-" when nobody does.
+// The backends that serve `model`, as "ab"; "-" when none does.
 static const char *who(const char *model)
 {
     static char names[16];
@@ -75,7 +75,7 @@ TEST(a_model_belongs_to_the_pool_that_names_it_or_to_the_first)
     fleet_set_pool_models(fleet, 1, names, 2);
     CHECK_STR(who("m"), "c");
     CHECK_STR(who("n"), "b");
-    CHECK_STR(who("p"), "c"); // nobody says so but the configuration
+    CHECK_STR(who("p"), "c"); // only the configuration says so
     fleet_destroy(&fleet);
 }
 
@@ -274,7 +274,7 @@ static const struct fleet_model *part_of_models(uint32_t first)
 }
 
 // Each model times each backend times each of its models would be 70 billion steps.
-TEST(many_backends_of_many_models_are_no_trouble)
+TEST(a_view_of_many_backends_and_models_is_built_quickly)
 {
     enum { backend_count = 64 };
     const struct fleet_model *models = part_of_models(0);
@@ -364,12 +364,12 @@ TEST(a_model_is_an_adapter_when_a_backend_says_so)
     fleet_set_models(fleet, backends[1], base_and_sql, 2);
     CHECK(is_adapter("sql"));
     CHECK(!is_adapter("base"));
-    serve(1, "base", NULL); // and no longer when nobody does
+    serve(1, "base", NULL); // and not when no backend says so any more
     CHECK(!is_adapter("sql"));
     fleet_destroy(&fleet);
 }
 
-TEST(of_models_that_the_operator_names_the_backend_says_which_are_adapters)
+TEST(the_backend_says_which_configured_models_are_adapters)
 {
     static const char *const names[] = {"base", "sql"};
     set_up();

@@ -294,7 +294,7 @@ static void show_with_absurd_ones(struct load *load, struct rng *rng)
     show_step(load, 10 * noise);
 }
 
-TEST(absurd_samples_hardly_move_what_was_learned)
+TEST(absurd_samples_hardly_move_a_learned_speed)
 {
     enum { samples = 2000 };
     struct rng rng = {.state = 9};
@@ -349,7 +349,7 @@ TEST(work_queued_in_front_is_part_of_the_wait)
     CHECK(is_near(read_at(&load, 1).prefill_ms, 0.1, 10));
 }
 
-TEST(short_prompts_and_answers_in_one_piece_teach_no_prefill_speed)
+TEST(short_prompts_and_responses_in_one_piece_teach_no_prefill_speed)
 {
     struct load load;
     load_init(&load);
@@ -392,7 +392,7 @@ TEST(a_clock_that_stands_or_runs_back_teaches_nothing)
     CHECK(is_near(read_at(&load, 1).step_ms, 5.3, 1));
 }
 
-TEST(what_is_assumed_moves_the_counters_and_teaches_nothing)
+TEST(an_assumed_first_token_moves_the_counters_and_teaches_nothing)
 {
     struct load load;
     load_init(&load);
@@ -483,7 +483,7 @@ TEST(between_reports_memory_in_use_moves_with_our_own_tokens)
     CHECK(usage_is(&load, 0.7));
 }
 
-TEST(what_a_few_tokens_multiply_to_has_an_end)
+TEST(the_change_of_usage_by_our_own_tokens_is_bounded)
 {
     struct load load;
     load_init(&load);
@@ -500,7 +500,7 @@ TEST(what_a_few_tokens_multiply_to_has_an_end)
     CHECK(read_at(&load, 1000).kv_usage == 1);
 }
 
-TEST(where_nothing_was_ours_what_was_reported_stands)
+TEST(without_tokens_of_ours_the_reported_usage_stands)
 {
     struct load load;
     load_init(&load);
@@ -518,7 +518,7 @@ TEST(where_nothing_was_ours_what_was_reported_stands)
     CHECK(read_at(&load, 1000).kv_usage < 0);
 }
 
-TEST(what_a_report_leaves_out_or_gets_wrong_is_not_known)
+TEST(missing_and_invalid_values_of_a_report_are_unknown)
 {
     struct load load;
     load_init(&load);
@@ -538,7 +538,7 @@ TEST(what_a_report_leaves_out_or_gets_wrong_is_not_known)
 }
 
 // Rows of a measurement on one H200: cached tokens, new tokens, ms.
-TEST(the_curve_is_within_a_quarter_of_what_was_measured)
+TEST(the_curve_is_within_a_quarter_of_the_measurements)
 {
     struct row {
         float token_ms, step_ms;
@@ -563,7 +563,7 @@ TEST(the_curve_is_within_a_quarter_of_what_was_measured)
     CHECK(prefill_curve_ms(1, 5, 100, 0) == 0);
 }
 
-TEST(the_size_of_blocks_is_what_events_tell_or_else_what_is_reported)
+TEST(the_block_size_of_events_goes_before_the_reported_one)
 {
     struct load load;
     load_init(&load);

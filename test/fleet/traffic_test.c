@@ -21,7 +21,7 @@ static struct traffic_view read_at(const struct traffic *traffic, uint64_t now_u
     return view;
 }
 
-TEST(nothing_is_known_at_first)
+TEST(shipped_values_hold_before_the_first_request)
 {
     struct traffic traffic;
     traffic_init(&traffic);
@@ -125,7 +125,7 @@ static void arrive_often(struct traffic *traffic, int count)
     }
 }
 
-TEST(nobody_knows_whether_copies_last_before_twenty_of_six_hundred_prompts_were_found)
+TEST(scarcity_is_unknown_before_600_requests_and_20_hits)
 {
     struct traffic traffic;
     traffic_init(&traffic);
@@ -162,7 +162,7 @@ TEST(scarcity_is_the_share_that_would_not_last_of_the_last_few_hundred)
     CHECK(is_near(read_at(&traffic, 1).scarcity, 1, 5));
 }
 
-TEST(what_is_no_time_is_not_counted)
+TEST(an_invalid_time_is_not_counted)
 {
     struct traffic traffic;
     traffic_init(&traffic);

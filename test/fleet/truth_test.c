@@ -23,7 +23,7 @@ static void read_at(uint64_t now_ms)
     truth_read(&truth, TRUTH_BY_EVENTS, now_ms, &view);
 }
 
-TEST(nothing_noted_is_nothing)
+TEST(without_samples_all_figures_are_zero)
 {
     truth = (struct truth){0};
     read_at(0);
@@ -34,7 +34,7 @@ TEST(nothing_noted_is_nothing)
     CHECK_EQ(view.all.p99, 0);
 }
 
-TEST(what_is_equal_is_apart_from_what_is_nearly_so)
+TEST(an_equal_prediction_has_a_bucket_of_its_own)
 {
     truth = (struct truth){0};
     note(512, 512, 1000);
@@ -49,7 +49,7 @@ TEST(what_is_equal_is_apart_from_what_is_nearly_so)
     CHECK_EQ(view.all.p99, 16);
 }
 
-TEST(too_much_promised_is_above_zero_and_too_little_below)
+TEST(predicting_too_much_is_above_zero_and_too_little_below)
 {
     truth = (struct truth){0};
     note(160, 128, 1000);
@@ -67,7 +67,7 @@ TEST(too_much_promised_is_above_zero_and_too_little_below)
     CHECK(view.all.wrong_percent == 75);
 }
 
-TEST(tokens_promised_where_none_were_are_infinitely_wrong)
+TEST(predicting_tokens_where_none_were_cached_is_infinitely_wrong)
 {
     truth = (struct truth){0};
     note(16, 0, 1000);
@@ -93,7 +93,7 @@ TEST(the_kinds_do_not_mix)
     CHECK_EQ(view.all.equal, 0);
 }
 
-TEST(what_was_bad_is_forgotten_by_the_recent_past_only)
+TEST(old_errors_leave_the_recent_figures_only)
 {
     truth = (struct truth){0};
     for (int i = 0; i < 100; i++) {
@@ -114,7 +114,7 @@ TEST(what_was_bad_is_forgotten_by_the_recent_past_only)
     CHECK_EQ(view.all.p99, 4096);
 }
 
-TEST(where_nothing_comes_any_more_nothing_is_recent)
+TEST(without_new_samples_the_recent_figures_become_empty)
 {
     truth = (struct truth){0};
     note(512, 512, 1000);
@@ -125,7 +125,7 @@ TEST(where_nothing_comes_any_more_nothing_is_recent)
     CHECK_EQ(view.all.count, 1);
 }
 
-TEST(a_clock_that_is_behind_brings_nothing_back)
+TEST(a_clock_that_is_behind_restores_no_old_sample)
 {
     truth = (struct truth){0};
     note(512, 512, 1000 + 2 * truth_half_ms);
@@ -259,7 +259,8 @@ TEST(many_threads_lose_nothing_of_the_whole)
     read_at((uint64_t)thread_samples * truth_half_ms / 50);
     CHECK_EQ(view.all.count, thread_count * thread_samples);
     CHECK_EQ(view.all.actual_tokens, 2048ULL * thread_count * thread_samples);
-    // What is recent may lack what was added while a half began, and has nothing that never was.
+    // Samples that were added while a half began may be missing from the recent figures; none is
+    // invented.
     CHECK(view.recent.count > 0);
     CHECK(view.recent.count <= view.all.count);
 }

@@ -31,7 +31,7 @@ static enum status scan(enum chunked_keep keep, struct slice text, size_t portio
     return status;
 }
 
-TEST(keeps_what_it_is_asked_to_in_portions_of_any_size)
+TEST(keeps_the_wanted_bytes_in_portions_of_any_size)
 {
     static const char *const expected[] = {
         [CHUNKED_KEEP_FRAMED] = "5\r\nhello\r\n00006\r\n world\r\n0\r\nT: 1\r\nU: 2\r\n\r\n",

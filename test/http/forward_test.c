@@ -33,7 +33,7 @@ static const char *answer(const char *text, const struct http_forward_response *
     return space;
 }
 
-TEST(a_request_keeps_its_fields_and_loses_what_belongs_to_the_connection)
+TEST(a_request_keeps_its_fields_and_loses_hop_by_hop_ones)
 {
     struct http_forward_request how = {.request_id = slice_str("id"), .keep_authorization = true};
     CHECK_STR(request("POST http://h/a HTTP/1.1\r\nhOST: h\r\nConnection: x-hop\r\nX-Hop: 1\r\n"
@@ -63,7 +63,7 @@ TEST(authorization_is_replaced_or_stripped_and_never_sent_twice)
     CHECK_STR(request(text, &how), "GET / HTTP/1.1\r\nHost: h\r\nx-request-id: id\r\n\r\n");
 }
 
-TEST(the_client_address_is_appended_to_what_came)
+TEST(the_client_address_is_appended_to_x_forwarded_for)
 {
     struct http_forward_request how = {.request_id = slice_str("id"),
                                        .keep_authorization = true,
@@ -103,7 +103,7 @@ TEST(a_trace_passes_as_it_is_or_with_us_as_its_parent)
                                    "traceparent: 00-7-8-01\r\n\r\n");
 }
 
-TEST(an_answer_keeps_status_reason_and_repeated_fields)
+TEST(a_response_keeps_status_reason_and_repeated_fields)
 {
     struct http_forward_response how = {
         .chunked = true, .request_id = slice_str("id"), .backend = slice_str("http://b")};
@@ -115,7 +115,7 @@ TEST(an_answer_keeps_status_reason_and_repeated_fields)
         "transfer-encoding: chunked\r\nx-request-id: id\r\nx-warmpath-backend: http://b\r\n\r\n");
 }
 
-TEST(an_answer_says_what_becomes_of_the_connection)
+TEST(a_response_says_whether_the_connection_stays)
 {
     struct http_forward_response close = {.close = true};
     CHECK_STR(

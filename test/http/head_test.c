@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What passes, what is refused and why; then the claim that the portions in which bytes arrive make
-// no difference: every message, good or bad, is fed whole and split at every byte.
+// Heads that pass, heads that are refused and why; then the claim that the portions in which bytes
+// arrive make no difference: every message, good or bad, is fed whole and split at every byte.
 
 #include "http/head.h"
 
@@ -160,7 +160,7 @@ static const char *const bad_requests[] = {
     "\x16\x03\x01\x02",
 };
 
-TEST(refuses_what_two_readers_could_understand_in_two_ways)
+TEST(refuses_heads_that_two_readers_could_understand_differently)
 {
     for (size_t i = 0; i < ARRAY_COUNT(bad_requests); i++) {
         struct http_head head;

@@ -35,7 +35,7 @@ TEST(other_paths_stay_apart)
     CHECK_STR(plain("/Shutdown"), "/Shutdown");
 }
 
-TEST(whatever_the_bytes_it_stays_within_its_space)
+TEST(random_bytes_stay_within_the_given_space)
 {
     static char path[4096];
     static const char pieces[] = "/.;%2eab";

@@ -30,7 +30,7 @@ TEST(every_problem_is_an_error_object_that_clients_understand)
     }
 }
 
-TEST(the_answer_says_when_to_come_back_and_that_the_connection_ends)
+TEST(the_response_says_when_to_retry_and_that_the_connection_ends)
 {
     char space[4096];
     struct text out = text_over(space, sizeof(space) - 1);

@@ -38,7 +38,7 @@ TEST(an_event_ends_at_an_empty_line_whatever_ends_its_lines)
               "[|a][|b][|c][|d]");
 }
 
-TEST(an_event_without_its_empty_line_is_none)
+TEST(an_event_without_its_empty_line_is_not_reported)
 {
     CHECK_STR(events_of("data: a", plenty), "");
     CHECK_STR(events_of("data: a\n", plenty), "");
@@ -62,7 +62,7 @@ TEST(data_lines_are_joined_with_lf)
     CHECK_STR(events_of("data: a\nevent: n\ndata: b\nevent: m\n\n", plenty), "[m|a\nb]");
 }
 
-TEST(only_data_and_event_say_something)
+TEST(fields_other_than_data_and_event_are_ignored)
 {
     CHECK_STR(events_of(":\n\n", 0), "[|]");
     CHECK_STR(events_of(": data: a\n\n", 0), "[|]");
@@ -111,7 +111,7 @@ TEST(a_whole_event_of_one_line_is_not_copied)
     CHECK(slice_is(bytes, "data: [DONE]\n\n"));
 }
 
-TEST(of_an_event_in_pieces_whole_is_what_came_last)
+TEST(the_whole_of_an_event_in_pieces_is_its_last_piece)
 {
     uint8_t buffer[64];
     struct slice bytes = slice_str("data: a\n\nda");
@@ -264,7 +264,7 @@ static size_t random_stream(uint8_t *out, size_t capacity, struct rng *rng)
     return text.size;
 }
 
-TEST(any_stream_cut_anyhow_says_what_the_twin_says)
+TEST(any_stream_cut_anyhow_has_the_events_of_the_simple_twin)
 {
     static uint8_t stream[plenty];
     struct rng rng = {.state = 1};

@@ -38,7 +38,7 @@ TEST(flags_without_a_meaning_are_not_kept)
     CHECK_EQ(out.flags, TRACEPARENT_SAMPLED);
 }
 
-TEST(what_is_no_version_00_is_refused)
+TEST(a_malformed_version_00_is_refused)
 {
     static const char *const values[] = {
         "",
@@ -108,7 +108,7 @@ static const char *written(const struct traceparent *traceparent)
     return space;
 }
 
-TEST(what_is_written_has_all_its_zeros_and_is_read_again)
+TEST(a_written_field_has_all_its_zeros_and_is_read_again)
 {
     struct traceparent in = {.trace = {0x1, 0xa}, .parent = 0xfedcba9876543210, .flags = 1};
     CHECK_STR(written(&in), "00-0000000000000001000000000000000a-fedcba9876543210-01");

@@ -170,7 +170,7 @@ TEST(a_name_without_addresses_is_closed)
     scene_close(&scene);
 }
 
-TEST(what_cannot_be_a_name_is_closed)
+TEST(an_invalid_name_is_closed)
 {
     static char long_name[400];
     struct scene scene;
@@ -183,7 +183,7 @@ TEST(what_cannot_be_a_name_is_closed)
     scene_close(&scene);
 }
 
-TEST(a_server_that_fails_is_no_proof_of_absence)
+TEST(a_server_that_fails_does_not_prove_absence)
 {
     struct scene scene;
     scene_open(&scene);
@@ -231,7 +231,7 @@ TEST(silence_ends_after_the_last_try)
     scene_close(&scene);
 }
 
-TEST(nobody_listening_is_an_error)
+TEST(a_refused_query_is_an_error)
 {
     struct scene scene;
     scene_open_with(&scene, 50);
@@ -263,7 +263,7 @@ TEST(the_second_server_is_asked_when_the_first_says_nothing)
     scene_close(&scene);
 }
 
-TEST(answers_may_change)
+TEST(addresses_may_change_between_queries)
 {
     struct scene scene;
     struct dns_record records[] = {
@@ -286,7 +286,7 @@ TEST(answers_may_change)
     scene_close(&scene);
 }
 
-TEST(what_does_not_fit_a_datagram_comes_over_tcp)
+TEST(a_response_too_large_for_a_datagram_comes_over_tcp)
 {
     for (int drips = 0; drips < 2; drips++) {
         struct scene scene;
@@ -339,7 +339,7 @@ static uint32_t resolve_many(struct scene *scene, bool all_at_once)
     return right;
 }
 
-TEST(a_hundred_at_once_each_get_their_own_answer)
+TEST(a_hundred_queries_at_once_each_get_their_own_response)
 {
     for (int all_at_once = 0; all_at_once < 2; all_at_once++) {
         struct scene scene;
@@ -350,7 +350,7 @@ TEST(a_hundred_at_once_each_get_their_own_answer)
     }
 }
 
-TEST(many_answers_over_one_connection_all_arrive)
+TEST(many_responses_over_one_connection_all_arrive)
 {
     for (int all_at_once = 0; all_at_once < 2; all_at_once++) {
         struct scene scene;
@@ -391,7 +391,7 @@ TEST(a_connection_that_ends_early_is_an_error)
     scene_close(&scene);
 }
 
-TEST(of_too_many_addresses_the_first_in_order_are_kept)
+TEST(the_first_addresses_in_order_are_kept)
 {
     enum { record_count = 100 };
     static struct dns_record records[record_count];
@@ -415,7 +415,7 @@ TEST(of_too_many_addresses_the_first_in_order_are_kept)
     scene_close(&scene);
 }
 
-TEST(an_answer_to_another_question_is_not_believed)
+TEST(a_response_to_another_question_is_not_believed)
 {
     struct scene scene;
     scene_open_with(&scene, 50);
@@ -441,7 +441,7 @@ static bool ask_burst(struct scene *scene, uint32_t seen[STATUS_IO + 1])
     return all_done;
 }
 
-TEST(garbage_ends_in_some_answer_and_never_in_a_crash)
+TEST(garbage_ends_in_a_result_and_never_in_a_crash)
 {
     struct scene scene;
     uint32_t seen[STATUS_IO + 1] = {0};
@@ -468,7 +468,7 @@ TEST(the_hosts_file_is_asked_before_any_server)
     scene_close(&scene);
 }
 
-TEST(a_literal_is_its_own_answer_at_once)
+TEST(a_literal_resolves_to_itself_at_once)
 {
     struct scene scene;
     struct wait wait = {0};
@@ -509,7 +509,7 @@ TEST(a_callback_may_ask_again)
     scene_close(&scene);
 }
 
-TEST(destroying_drops_open_queries_without_a_word)
+TEST(destroying_drops_open_queries_without_their_callbacks)
 {
     for (int tcp = 0; tcp < 2; tcp++) {
         struct scene scene;

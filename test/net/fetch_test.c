@@ -288,7 +288,7 @@ static const struct exchange exchanges[] = {
      "hello", STUB_STAYS, 200},
 };
 
-TEST(an_answer_ends_where_its_head_says)
+TEST(a_response_ends_where_its_head_says)
 {
     struct scene scene;
     scene_open(&scene);
@@ -334,7 +334,7 @@ TEST(how_the_bytes_are_split_does_not_matter)
     scene_close(&scene);
 }
 
-TEST(what_is_no_http_is_no_answer)
+TEST(bytes_that_are_not_http_fail)
 {
     static const char *const answers[] = {
         "SSH-2.0-OpenSSH_9.2\r\n",
@@ -358,7 +358,7 @@ TEST(what_is_no_http_is_no_answer)
     scene_close(&scene);
 }
 
-TEST(an_answer_that_is_cut_off_is_none)
+TEST(a_response_that_is_cut_off_fails)
 {
     static const char *const answers[] = {
         "H",
@@ -379,7 +379,7 @@ TEST(an_answer_that_is_cut_off_is_none)
     scene_close(&scene);
 }
 
-TEST(a_reset_is_no_answer)
+TEST(a_reset_fails)
 {
     struct scene scene;
     scene_open(&scene);
@@ -409,7 +409,7 @@ static struct outcome fetch_large(struct scene *scene, const char *head, size_t 
     return outcome;
 }
 
-TEST(an_answer_of_a_megabyte_is_taken_and_one_of_more_is_not)
+TEST(a_response_of_a_megabyte_is_taken_and_a_larger_one_fails)
 {
     static const char until_close[] = "HTTP/1.1 200 OK\r\n\r\n";
     char head[128];
@@ -441,7 +441,7 @@ TEST(an_answer_of_a_megabyte_is_taken_and_one_of_more_is_not)
     scene_close(&scene);
 }
 
-TEST(of_an_answer_of_more_its_beginning_is_taken_by_who_wants_it)
+TEST(a_response_that_is_too_large_is_cut_if_the_caller_takes_part)
 {
     static const char chunked[] = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
     static const char until_close[] = "HTTP/1.1 200 OK\r\n\r\n";
@@ -475,7 +475,7 @@ TEST(of_an_answer_of_more_its_beginning_is_taken_by_who_wants_it)
     scene_close(&scene);
 }
 
-TEST(sixteen_interim_answers_are_passed_over_and_more_are_not)
+TEST(sixteen_interim_responses_are_skipped_and_more_fail)
 {
     static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
     static const char last[] = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
@@ -511,7 +511,7 @@ TEST(sixteen_interim_answers_are_passed_over_and_more_are_not)
     scene_close(&scene);
 }
 
-TEST(nobody_there_is_said_later_and_with_the_reason)
+TEST(a_refused_connection_is_reported_later_and_with_the_reason)
 {
     struct scene scene;
     struct outcome outcome;
@@ -584,7 +584,7 @@ TEST(bytes_that_trickle_in_do_not_prolong_it)
     scene_close(&scene);
 }
 
-TEST(a_cancelled_fetch_closes_its_connection_and_says_nothing)
+TEST(a_cancelled_fetch_closes_its_connection_without_its_callback)
 {
     static const char answer[] = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
     struct scene scene;
@@ -618,7 +618,7 @@ TEST(a_fetch_that_cannot_connect_can_be_cancelled_before_it_says_so)
     struct scene scene;
     struct outcome outcome;
     scene_open(&scene);
-    scene.peer.tls = true; // and there is no context
+    scene.peer.tls = true; // without a context
     struct fetch *it = start(&scene, &outcome);
     fetch_cancel(&it);
     turn_often(&scene);
@@ -713,7 +713,7 @@ static void need_certificates(void)
     made = true;
 }
 
-TEST(over_tls_only_whom_it_trusts_is_asked)
+TEST(over_tls_only_a_trusted_server_is_asked)
 {
     struct scene scene;
     char error[tls_error_size];
@@ -754,7 +754,7 @@ TEST(over_tls_only_whom_it_trusts_is_asked)
 }
 
 // Under TLS a read is a record of 16 KiB at most, and the kernel has room for many of them.
-TEST(a_long_answer_leaves_others_their_turns_and_arrives_whole)
+TEST(a_long_response_leaves_others_their_turns_and_arrives_whole)
 {
     enum { body_size = 1000000, record_size = 16384, reads_per_turn = 16 };
     static char answer[body_size + 128];

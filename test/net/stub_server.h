@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stub_server.h -- a backend in the loop of the test: it knows a few paths, says to each what it was
-// told to, to the byte, and counts.  It answers when it has the whole request.
+// stub_server.h -- a backend in the loop of the test: it knows a few paths, sends the bytes that
+// the test gave for each, and counts.  It responds when it has the whole request.
 #pragma once
 
 #include "base/base.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 enum stub_end {
-    STUB_STAYS,  // whoever asked has to close
+    STUB_STAYS,  // the client has to close
     STUB_CLOSES, // behind the answer
     STUB_RESETS, // behind the answer
 };

@@ -32,7 +32,7 @@ TEST(addresses_survive_a_round_trip)
     CHECK_STR(formatted("*:1"), "0.0.0.0:1");
 }
 
-TEST(what_is_no_address_is_refused)
+TEST(an_invalid_address_is_refused)
 {
     static const char *const bad[] = {"",       "127.0.0.1",      "127.0.0.1:",   "127.0.0.1:65536",
                                       "::1:80", "[127.0.0.1]:80", "localhost:80", "127.0.0.1:8o",
@@ -114,7 +114,7 @@ TEST(a_refused_connection_says_so)
     }
 }
 
-TEST(a_port_that_somebody_listens_on_is_not_free_even_if_it_could_be_shared)
+TEST(a_port_with_a_listener_is_not_free_even_if_it_could_be_shared)
 {
     struct address any;
     struct address bound;

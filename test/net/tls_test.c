@@ -210,7 +210,7 @@ TEST(a_client_says_why_it_does_not_trust)
     }
 }
 
-TEST(a_client_told_not_to_verify_trusts_anybody)
+TEST(a_client_that_does_not_verify_accepts_any_certificate)
 {
     static const struct pair_plan plans[] = {
         {.blind = true, .host = "elsewhere.example"},
@@ -254,7 +254,7 @@ TEST(the_systems_authorities_do_not_know_ours)
     pair_close(&pair);
 }
 
-TEST(refuses_what_cannot_be_the_name_of_a_host)
+TEST(refuses_an_invalid_host_name)
 {
     struct tls_context *context = client_context("ca.pem", true);
     struct tls_session *session = NULL;
@@ -448,7 +448,7 @@ TEST(an_orderly_end_is_closed_after_all_bytes)
     pair_close(&pair);
 }
 
-TEST(an_end_without_the_alert_is_no_end)
+TEST(an_end_without_the_alert_is_an_error)
 {
     for (int orderly_close_first = 0; orderly_close_first < 2; orderly_close_first++) {
         struct pair pair;
@@ -558,7 +558,7 @@ TEST(a_client_that_speaks_no_tls_is_told_apart)
     CHECK_STR(why, "wrong version number");
 }
 
-TEST(the_failure_of_one_session_does_not_stain_another)
+TEST(the_failure_of_one_session_does_not_affect_another)
 {
     struct pair pair;
     char bytes[8];
@@ -925,7 +925,7 @@ TEST(a_thousand_connections_leave_nothing_behind)
             held = held_size; // caches are warm
         }
     }
-    // The allocator may hand out blocks of another size, so some bytes of difference are not a leak.
+    // The allocator may hand out blocks of another size: some bytes of difference are not a leak.
     CHECK(held_size <= held + 1000);
     tls_context_destroy(&client);
     tls_context_destroy(&server);

@@ -45,7 +45,7 @@ static void close_pair(void)
     loop_destroy(&loop);
 }
 
-TEST(remembers_what_events_said_until_a_call_says_again)
+TEST(remembers_events_until_a_call_returns_again)
 {
     open_pair();
     char bytes[64];

@@ -22,7 +22,7 @@ static double bound_of(const char *kind)
     return rate;
 }
 
-TEST(what_shares_nothing_hits_nothing)
+TEST(prompts_without_a_common_prefix_hit_nothing)
 {
     CHECK(bound_of("unique") == 0);
 }

@@ -23,7 +23,7 @@ TEST(a_variant_differs_from_its_policy_by_its_knob)
     CHECK(contender.knobs.temperature == policy_knobs_default.temperature);
 }
 
-TEST(nobody_is_found_under_an_unknown_name)
+TEST(an_unknown_name_is_not_found)
 {
     struct contender contender;
     CHECK(!contender_find("coin", &contender));

@@ -39,7 +39,7 @@ TEST(percentiles_lie_between_the_two_nearest_in_proportion)
     CHECK(is_near(figures.ttft_curve[100], 50));
 }
 
-TEST(an_answer_of_one_token_has_no_pace)
+TEST(a_response_of_one_token_has_no_tpot)
 {
     struct figure_sample samples[2] = {plain, plain};
     samples[0].output_tokens = 1;
@@ -53,7 +53,7 @@ TEST(an_answer_of_one_token_has_no_pace)
     CHECK(is_near(figures.goodput, 1));
 }
 
-TEST(what_was_due_during_the_warm_up_does_not_count)
+TEST(requests_due_during_the_warm_up_do_not_count)
 {
     struct figure_sample samples[3] = {plain, plain, plain};
     samples[0].due_ms = 999;
@@ -110,7 +110,7 @@ TEST(balance_is_the_busiest_over_the_mean_of_all_also_of_the_idle)
     struct figure_sample samples[4] = {plain, plain, plain, plain};
     samples[1].backend = 2;
     samples[2].backend = 2;
-    samples[3].backend = UINT32_MAX; // nobody knows whose it was
+    samples[3].backend = UINT32_MAX; // its backend is unknown
     struct figures figures;
     figures_sum(samples, 4, 0, 4, &figures);
     CHECK(is_near(figures.balance, 20 / (30 / 4.0)));

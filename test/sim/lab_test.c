@@ -48,7 +48,7 @@ TEST(the_same_options_give_the_same_result_bit_for_bit)
     CHECK(one.figures.ttft.mean != other.figures.ttft.mean);
 }
 
-TEST(every_request_is_answered_and_those_after_the_warm_up_count)
+TEST(every_request_completes_and_those_after_the_warm_up_count)
 {
     struct lab_options options = options_of("agent", "warm");
     struct lab_result result = run(&options);
@@ -71,7 +71,7 @@ TEST(a_policy_that_looks_at_prompts_finds_them_where_round_robin_does_not)
     CHECK(warm <= bound + 0.01);
 }
 
-TEST(affinity_is_full_on_one_backend_and_what_chance_makes_it_on_four)
+TEST(affinity_is_full_on_one_backend_and_by_chance_on_four)
 {
     struct lab_options options = options_of("sharing", "random");
     double spread = run(&options).figures.affinity;
@@ -82,7 +82,7 @@ TEST(affinity_is_full_on_one_backend_and_what_chance_makes_it_on_four)
     CHECK(run(&options).figures.affinity == 0);
 }
 
-TEST(what_is_under_way_when_time_is_up_has_failed)
+TEST(requests_in_flight_when_time_is_up_have_failed)
 {
     struct lab_options options = options_of("b2b", "warm");
     options.limit_s = 20;

@@ -50,7 +50,7 @@ TEST(fires_once_and_never_too_early)
     close_watch(&watch);
 }
 
-TEST(a_moment_that_has_passed_is_now)
+TEST(a_moment_in_the_past_fires_at_once)
 {
     struct watch watch;
     open_watch(&watch);
@@ -63,7 +63,7 @@ TEST(a_moment_that_has_passed_is_now)
     close_watch(&watch);
 }
 
-TEST(one_that_is_moved_away_does_not_fire)
+TEST(an_alarm_that_is_moved_to_later_does_not_fire_early)
 {
     struct watch watch;
     open_watch(&watch);

@@ -49,7 +49,7 @@ static const char *content_of(const char *name)
     return text;
 }
 
-TEST(portions_follow_each_other_and_what_was_there)
+TEST(portions_are_appended_in_order)
 {
     struct append_file file;
     make_place();
@@ -118,7 +118,7 @@ TEST(a_portion_that_does_not_fit_leaves_nothing)
     append_file_close(&file);
 }
 
-TEST(nothing_is_written_behind_a_half_that_cannot_be_cut_off)
+TEST(a_torn_portion_that_cannot_be_cut_off_blocks_further_writes)
 {
     struct append_file file;
     char name[64];
@@ -138,7 +138,7 @@ TEST(nothing_is_written_behind_a_half_that_cannot_be_cut_off)
     close(fd);
 }
 
-TEST(what_is_no_file_says_why_it_takes_nothing)
+TEST(another_thing_than_a_file_is_an_error_with_a_reason)
 {
     struct append_file file;
     CHECK_EQ(append_file_open("/dev/full", &file), STATUS_OK);
@@ -149,7 +149,7 @@ TEST(what_is_no_file_says_why_it_takes_nothing)
     CHECK_EQ(errno, ENOENT);
     make_place();
     CHECK(mkfifo(path, 0600) == 0);
-    CHECK_EQ(append_file_open(path, &file), STATUS_IO); // nobody reads it
+    CHECK_EQ(append_file_open(path, &file), STATUS_IO); // it has no reader
     CHECK_EQ(errno, ENXIO);
 }
 
@@ -179,7 +179,7 @@ static void undivert(int saved)
     close(saved);
 }
 
-// What is fed comes out, piece by piece, without waiting for a reader that sleeps.
+// Whether fed bytes come out, piece by piece, without waiting for a reader that sleeps.
 static bool feeds(int in, int out, bool is_shared)
 {
     static uint8_t bytes[1 << 20];
@@ -212,7 +212,7 @@ static bool feeds(int in, int out, bool is_shared)
     return memcmp(got, bytes, sizeof(bytes)) == 0 && (fcntl(in, F_GETFL) & O_NONBLOCK) == 0;
 }
 
-TEST(a_pipe_and_a_socket_take_what_they_can_and_nobody_waits)
+TEST(a_pipe_and_a_socket_take_bytes_without_blocking)
 {
     int ends[2];
     CHECK(pipe(ends) == 0);
@@ -245,7 +245,7 @@ TEST(a_reader_that_left_is_an_error)
 }
 
 // As `> file 2>&1` does it: one place to write, shared.
-TEST(output_to_a_file_is_appended_beside_what_others_write)
+TEST(output_to_a_file_is_appended_beside_the_lines_of_others)
 {
     struct append_file file;
     make_place();

@@ -30,7 +30,7 @@ TEST(the_first_passes_and_then_one_in_a_pause_with_the_count_of_the_others)
     CHECK_EQ(held, 0);
 }
 
-TEST(more_keys_than_there_is_room_for_make_no_flood)
+TEST(keys_without_a_slot_are_limited_together)
 {
     uint32_t held;
     uint32_t passed = 0;

@@ -11,7 +11,7 @@
 
 static char captured[4096];
 
-// What goes to standard error while `write_lines` runs.
+// Captures standard error while `write_lines` runs.
 static void capture(void (*write_lines)(void))
 {
     int ends[2];
@@ -33,7 +33,7 @@ static void one_line(void)
     log_warn("backend %s said \"%s\"", "http://a", "x\r\nforged: line");
 }
 
-TEST(a_line_has_time_level_and_no_way_to_forge_another)
+TEST(a_line_has_time_and_level_and_cannot_forge_another)
 {
     capture(one_line);
     CHECK_EQ(errno, EPIPE);
@@ -92,7 +92,7 @@ static void many_lines(void)
     log_warn_seldom(7, "backend %s: something else", "a");
 }
 
-TEST(of_equal_lines_about_one_thing_the_first_is_written)
+TEST(the_first_of_equal_lines_about_one_subject_is_written)
 {
     capture(many_lines);
     CHECK(strstr(captured, "warn backend a: garbage 0\n") != NULL);
@@ -117,7 +117,7 @@ TEST(a_long_line_is_cut_and_still_ends)
     CHECK_EQ(captured[strlen(captured) - 1], '\n');
 }
 
-TEST(a_reader_that_does_not_read_stops_nobody)
+TEST(a_reader_that_does_not_read_blocks_no_writer)
 {
     int ends[2];
     ASSERT(pipe(ends) == 0);
@@ -140,7 +140,7 @@ TEST(a_reader_that_does_not_read_stops_nobody)
     CHECK(strstr(captured, "error after\n") != NULL);
 }
 
-TEST(one_that_flaps_is_told_a_few_times_and_in_the_end_what_it_is)
+TEST(a_flapping_state_is_logged_a_few_times_and_its_last_value_always)
 {
     struct log_state state = {0};
     uint32_t skipped = 0;

@@ -30,7 +30,7 @@ static void make_pipe(int ends[2])
     ASSERT(pipe2(ends, O_NONBLOCK | O_CLOEXEC) == 0);
 }
 
-TEST(tells_a_source_once_what_changed)
+TEST(tells_a_source_of_each_change_once)
 {
     struct loop *loop = NULL;
     CHECK_EQ(loop_create(&loop), STATUS_OK);
@@ -103,7 +103,8 @@ static void count_turn(void *owner)
     atomic_fetch_add(&turns->count, 1);
 }
 
-// An idle loop turns once a second by itself: a hundred turns without wake-ups outlast the test's time.
+// An idle loop turns once a second by itself: a hundred turns without wake-ups take longer than the
+// test may.
 static void *wake_from_outside(void *owner)
 {
     struct turns *turns = owner;

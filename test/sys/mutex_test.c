@@ -19,14 +19,14 @@ static void add(void *owner)
         mutex_lock(mutex);
         uint64_t before = sum;
         if (i % 1000 == 0) {
-            sched_yield(); // whoever could come in between would do so here
+            sched_yield(); // another thread could come in between here
         }
         sum = before + 1;
         mutex_unlock(mutex);
     }
 }
 
-TEST(whoever_holds_it_is_alone)
+TEST(one_thread_holds_it_at_a_time)
 {
     struct thread *threads[thread_count];
     mutex = mutex_create();

@@ -48,7 +48,7 @@ TEST(huge_pages_are_aligned_and_as_many_as_were_asked_for)
     }
 }
 
-TEST(what_surrounds_huge_pages_is_given_back)
+TEST(the_rest_around_huge_pages_is_given_back)
 {
     uint64_t used = address_space();
     for (uint32_t i = 0; i < 100; i++) {

@@ -58,7 +58,7 @@ TEST(time_of_the_processor_grows_with_work)
     CHECK(after.cpu_us > before.cpu_us);
 }
 
-TEST(it_began_a_moment_ago_whatever_its_name)
+TEST(the_start_time_is_right_whatever_the_name_of_the_process)
 {
     prctl(PR_SET_NAME, "a) S 1 (b");
     uint64_t start_ms = process_start_ms();

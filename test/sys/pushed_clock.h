@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pushed_clock.h -- a clock that a test may push forward, so that nobody waits for an interval.
+// pushed_clock.h -- a clock that a test may push forward, so that it need not wait for an interval.
 //
 // Takes the place of sys/clock.c in the program that includes it: the linker takes from our archive
 // only what is missing.  A loop that sleeps does not notice a push: turn it with short waits.

@@ -43,7 +43,7 @@ static void send(struct ear *ear, int number)
     loop_turn(ear->loop, 1000);
 }
 
-TEST(each_signal_arrives_as_what_it_asks_for)
+TEST(each_signal_arrives_as_its_kind)
 {
     struct ear ear;
     ear_open(&ear);
@@ -82,7 +82,7 @@ TEST(signals_that_come_together_are_all_heard)
     ear_close(&ear);
 }
 
-TEST(a_reader_that_has_gone_is_an_error_and_no_death)
+TEST(writing_to_a_closed_pipe_is_an_error_and_not_a_signal)
 {
     struct ear ear;
     int ends[2];
@@ -104,7 +104,7 @@ TEST(closing_takes_null_and_leaves_nothing_in_the_loop)
     signals_close(&ear.signals, ear.loop);
     CHECK(ear.signals == NULL);
     signals_close(&ear.signals, ear.loop);
-    // Blocked from now on, so it harms nobody; taken out of the queue for the next test.
+    // Blocked from now on, so it has no effect; taken out of the queue for the next test.
     ASSERT(kill(getpid(), SIGHUP) == 0);
     loop_turn(ear.loop, 0);
     CHECK_EQ(ear.count, 0);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The terminal is a pseudo-terminal, and who uses it is a process of its own; this one holds the other
-// side.
+// The terminal is a pseudo-terminal that a child process uses; this process holds the other side.
 
 #include "sys/terminal.h"
 
@@ -32,7 +31,7 @@ static struct termios before;
 static char seen[1 << 16];
 static size_t seen_size;
 
-TEST(a_file_is_no_terminal)
+TEST(a_file_is_not_a_terminal)
 {
     FILE *file = tmpfile();
     CHECK(file != NULL);
@@ -50,7 +49,7 @@ TEST(the_master_of_a_pseudo_terminal_is_one)
     fclose(file);
 }
 
-// What the child does: it says what it is told, in words of its own.
+// The child: it writes a word for each thing that the terminal reports.
 struct user {
     struct loop *loop;
     struct terminal *terminal;
@@ -218,7 +217,7 @@ static void stop(void)
     close(master);
 }
 
-TEST(keys_come_one_by_one_and_unseen_and_all_is_given_back)
+TEST(keys_come_one_by_one_without_echo_and_closing_restores_the_terminal)
 {
     start(100, 30);
     CHECK(sees(ENTER "[100x30]"));
@@ -233,7 +232,7 @@ TEST(keys_come_one_by_one_and_unseen_and_all_is_given_back)
     stop();
 }
 
-TEST(every_signal_that_ends_gives_it_back)
+TEST(every_ending_signal_restores_the_terminal)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
@@ -258,7 +257,7 @@ TEST(the_keys_of_the_signals_still_send_them)
     stop();
 }
 
-TEST(a_crash_gives_it_back_before_it_kills)
+TEST(a_crash_restores_the_terminal_before_the_process_ends)
 {
     start(80, 24);
     CHECK(sees("[80x24]"));
@@ -269,7 +268,7 @@ TEST(a_crash_gives_it_back_before_it_kills)
     stop();
 }
 
-TEST(another_size_is_told)
+TEST(a_new_size_is_reported)
 {
     start(80, 24);
     CHECK(sees("[80x24]"));
@@ -290,7 +289,7 @@ TEST(a_terminal_without_a_size_has_the_usual_one)
     stop();
 }
 
-TEST(who_is_stopped_gives_it_back_and_takes_it_again)
+TEST(a_stopped_process_restores_the_terminal_and_takes_it_again)
 {
     int status;
     start(80, 24);
@@ -309,11 +308,11 @@ TEST(who_is_stopped_gives_it_back_and_takes_it_again)
     stop();
 }
 
-TEST(a_terminal_that_takes_nothing_holds_nobody_up)
+TEST(a_terminal_that_takes_nothing_does_not_block)
 {
     start(80, 24);
     CHECK(sees("[80x24]"));
-    type("b"); // and nobody reads
+    type("b"); // without a reader
     type("q");
     int status = 0;
     uint64_t end_ns = clock_monotonic_ns() + wait_ms * (uint64_t)1000000;
@@ -325,7 +324,7 @@ TEST(a_terminal_that_takes_nothing_holds_nobody_up)
     stop();
 }
 
-TEST(what_it_takes_late_comes_whole)
+TEST(bytes_that_it_takes_late_arrive_whole)
 {
     size_t count = 0;
     start(80, 24);
@@ -354,12 +353,13 @@ TEST(a_terminal_that_is_gone_ends_it)
     close(master);
     int status = 0;
     CHECK_EQ(waitpid(child, &status, 0), child);
-    // The kernel shows the hangup before it sends SIGHUP, which may come when nobody listens any more.
+    // The kernel shows the hangup before it sends SIGHUP, which may come after the child has
+    // stopped listening.
     CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
           (WIFSIGNALED(status) && WTERMSIG(status) == SIGHUP));
 }
 
-TEST(without_a_terminal_there_is_none_to_open)
+TEST(without_a_terminal_opening_fails)
 {
     struct loop *loop = NULL;
     struct terminal *terminal = NULL;

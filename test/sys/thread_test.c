@@ -17,7 +17,7 @@ static void note(void *owner)
     ran = *(int *)owner;
 }
 
-TEST(runs_what_it_is_given_and_hears_no_signals)
+TEST(runs_the_given_function_with_signals_blocked)
 {
     struct thread *thread = NULL;
     int token = 7;

@@ -41,7 +41,7 @@ struct calibration_reader {
     struct calibration_draft drafts[calibration_model_max];
     char *error;
     bool has_failed;
-    char place[place_size]; // of what was read last
+    char place[place_size]; // of the value that was read last
 };
 
 // The first complaint counts.
@@ -110,7 +110,7 @@ static bool read_limit(struct calibration_reader *reader, struct calibration_dra
 
 // ---- fitted constants
 
-// Other than these may be 0: what they stand for takes no time that shows.
+// Constants other than these two may be 0.
 static bool may_be_zero(const struct calibration_constant *constant)
 {
     return constant->offset != offsetof(struct step_model, floor_ms) &&
@@ -377,7 +377,7 @@ static bool calibration_read_file(struct calibration_reader *reader)
     return reader->calibration->model_count > 0 || calibration_fail(reader, "there is none");
 }
 
-// ---- what the file leaves out
+// ---- absent members
 
 static double or_default(double value, double otherwise)
 {
@@ -524,7 +524,7 @@ void calibration_write(const struct calibration *calibration, struct text *out)
     text_add_str(out, "}}\n");
 }
 
-// ---- from what was read to an engine
+// ---- from a file to an engine
 
 static const struct calibration_model *model_named(const struct calibration *calibration,
                                                    const char *name)

@@ -293,7 +293,7 @@ static void fit_begin(const struct extent *extent, double sharpness, double shar
     }
 }
 
-// A constant that no row misses is none.
+// Zeroes the constants without which the fit is as good.
 static void drop_idle(const struct calibration_model *model, struct step_model *step)
 {
     double sum = squares_of(model, step);
@@ -325,7 +325,7 @@ static bool rows_differ(const struct calibration_row *rows, uint32_t count, bool
     return counted >= 3 && second_differs && (first_differs || !is_cached);
 }
 
-// Every constant has rows that differ in what it multiplies.
+// Whether every constant has rows that differ in the count that it multiplies.
 static bool tells_apart(const struct calibration_model *model)
 {
     return rows_differ(model->prefill, model->prefill_count, false) &&

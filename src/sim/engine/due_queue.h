@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// due_queue.h -- what is due, the earliest first: a binary heap.
+// due_queue.h -- entries by the time at which they are due, the earliest first: a binary heap.
 //
-// Of two that are due at the same time the one of the lower `order` is first, whoever was pushed
-// first: so what comes out depends on what is inside alone.
+// Entries of the same time come out by their `order`, not by the order of pushes, so the result
+// depends only on the entries inside.
 //
-// Threads: one owner.  Memory: grows with what is inside, given back by _fini.  Zeroed it is empty.
+// Threads: one owner.  Memory: grows with the entries, freed by _fini.  Zeroed it is empty.
 #pragma once
 
 #include <stdint.h>

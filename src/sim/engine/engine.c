@@ -198,7 +198,7 @@ struct engine_request *engine_any(const struct engine *engine)
                                    : CONTAINER_OF(engine->waiting, struct engine_request, node);
 }
 
-// The youngest running request gives up what it has.
+// The youngest running request gives up its blocks.
 static struct engine_request *preempt(struct engine *engine)
 {
     struct engine_request *victim = engine->running[--engine->running_count];

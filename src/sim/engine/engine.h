@@ -17,8 +17,8 @@
 // their request has ended; the last token of a prompt is always computed, so a prompt that is
 // cached whole computes its last block again.
 //
-// Pure: the caller owns time.  engine_step says how long a step takes, engine_step_end what it
-// made.  Threads: one owner.  Memory: taken by _create; requests are the caller's.
+// Pure: the caller owns time.  engine_step returns the time of a step, engine_step_end makes its
+// tokens.  Threads: one owner.  Memory: taken by _create; requests are the caller's.
 #pragma once
 
 #include "base/list.h"
@@ -27,7 +27,7 @@
 struct engine;
 struct engine_request;
 
-// Called for what a step does: `token` from engine_step_end, all others from engine_step; those
+// Called during a step: `token` from engine_step_end, all others from engine_step; those
 // that remove blocks also from engine_flush.  Any may be NULL.
 struct engine_observer {
     void *owner;
@@ -45,7 +45,7 @@ struct engine_observer {
 
 enum engine_phase { ENGINE_NOWHERE, ENGINE_WAITING, ENGINE_RUNNING };
 
-// The caller fills in what is above the line, and keeps it all until its last token or
+// The caller fills in the fields above the line, and keeps all until the last token or
 // engine_cancel.
 struct engine_request {
     const uint64_t *keys; // of the blocks of prompt and response: key_count of them
@@ -98,7 +98,7 @@ void engine_submit(struct engine *engine, struct engine_request *request);
 // Takes it out wherever it is, also in the middle of a step; its whole blocks stay cached.
 void engine_cancel(struct engine *engine, struct engine_request *request);
 
-// One that is waiting or running; NULL: there is none.
+// Any waiting or running request, or NULL.
 struct engine_request *engine_any(const struct engine *engine);
 
 // Schedules a step and returns how many ms it takes; 0: there is nothing to do.

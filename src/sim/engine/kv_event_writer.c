@@ -169,8 +169,8 @@ static void add_hash(struct text *out, struct kv_hash_form form, uint64_t hash)
     }
 }
 
-// A field is a member of struct kv_event, written by its kind, or one of the others by hand.  In the
-// map form, fields with `may_lack` are left out when they are nil.
+// A field is a member of struct kv_event at an offset, or one of the kinds below FIELD_SIZE, which
+// are written by hand.  In the map form, fields with `may_lack` are left out when they are nil.
 enum field_kind {
     FIELD_TEXT,   // const char *; NULL: nil
     FIELD_NUMBER, // uint32_t; 0: nil

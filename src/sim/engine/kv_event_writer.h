@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_event_writer.h -- what an engine says of its KV cache, in msgpack as each engine and release
+// kv_event_writer.h -- the KV events of an engine, in msgpack as each engine and release
 // writes it.
 //
 //     batch  [ seconds, [ event, event, ... ], rank ]          one message of the publisher
@@ -8,7 +8,7 @@
 //            ["BlockStored", [...], ...]                            vLLM before, SGLang
 //
 // kv_event_formats.def lists the forms.  In the array form every field of the release is there; in
-// the map form some are left out when they are nothing.
+// the map form some are left out when they are nil.
 //
 // Pure.  Writes into a struct text: whole, or known not to be.
 #pragma once
@@ -22,7 +22,7 @@ enum { kv_digest_size = 32 };
 struct kv_event_format {
     const char *name;
     const char *summary;
-    const char *host_medium; // what the host's tier is called; NULL: it is not told of
+    const char *host_medium; // the name of the host's tier; NULL: it is not published
     uint32_t stored_fields;
     uint32_t removed_fields;
     bool is_map;

@@ -10,8 +10,8 @@
 enum {
     none = UINT32_MAX,
     unnamed = UINT32_MAX - 1,
-    // How far ahead memory is prefetched.  A pool takes some MB, and there are many of them: without
-    // prefetching most of the time goes into cache misses.
+    // How far ahead memory is prefetched.  A pool takes some MB, and there are many of them:
+    // without prefetching most of the time goes into cache misses.
     lead = 12,
     block_count_max = 1 << 28,
 };
@@ -35,7 +35,7 @@ struct kv_pool {
 };
 
 // Keys are hashes, but tests may count: the product spreads those too.
-static uint32_t *bucket_of(const struct kv_pool *pool, uint64_t key)
+static uint32_t *kv_pool_bucket(const struct kv_pool *pool, uint64_t key)
 {
     return &pool->buckets[(key * 0x9e3779b97f4a7c15) >> pool->shift];
 }
@@ -44,13 +44,13 @@ static uint32_t *bucket_of(const struct kv_pool *pool, uint64_t key)
 __attribute__((always_inline)) static inline void expect_key(const struct kv_pool *pool,
                                                              uint64_t key)
 {
-    __builtin_prefetch(bucket_of(pool, key), 1);
+    __builtin_prefetch(kv_pool_bucket(pool, key), 1);
 }
 
 // The oldest block of that name, or `none`.
 static uint32_t kv_pool_find(const struct kv_pool *pool, uint64_t key)
 {
-    uint32_t block = *bucket_of(pool, key);
+    uint32_t block = *kv_pool_bucket(pool, key);
     while (block != none && pool->blocks[block].key != key) {
         block = pool->blocks[block].next;
     }
@@ -60,7 +60,7 @@ static uint32_t kv_pool_find(const struct kv_pool *pool, uint64_t key)
 // The link of a block's bucket that holds `target`: the block itself, or `none` for the end.
 static uint32_t *kv_pool_link(const struct kv_pool *pool, uint64_t key, uint32_t target)
 {
-    uint32_t *link = bucket_of(pool, key);
+    uint32_t *link = kv_pool_bucket(pool, key);
     while (*link != target) {
         link = &pool->blocks[*link].next;
     }

@@ -5,7 +5,7 @@
 // A step computes N tokens in one batch: chunks of prompts, n new tokens behind c that are in the
 // cache, and one token for each sequence that is being decoded, which attends to its context.
 //
-//     ms = (floor^p + (token * N)^p)^(1/p)                reading the weights, or computing: the longer
+//     ms = (floor^p + (token * N)^p)^(1/p)      the longer of reading the weights and computing
 //        + sum over chunks   max(cached, cross * n) * c + square * n^2
 //        + sum over decoded  context * tokens of context + sequence
 //

@@ -6,21 +6,21 @@
 
 #include <stdlib.h>
 
-void affinity_note(struct affinity *affinity, uint64_t beginning, double due_ms, uint32_t backend)
+void affinity_note(struct affinity *affinity, uint64_t prefix, double due_ms, uint32_t backend)
 {
     affinity->visits = array_grow(affinity->visits, affinity->count, &affinity->capacity,
                                   sizeof(struct affinity_visit));
     affinity->visits[affinity->count] = (struct affinity_visit){
-        .beginning = beginning, .due_ms = due_ms, .number = affinity->count, .backend = backend};
+        .prefix = prefix, .due_ms = due_ms, .number = affinity->count, .backend = backend};
     affinity->count++;
 }
 
-static int by_beginning(const void *a, const void *b)
+static int affinity_by_prefix(const void *a, const void *b)
 {
     const struct affinity_visit *one = a;
     const struct affinity_visit *other = b;
-    if (one->beginning != other->beginning) {
-        return one->beginning < other->beginning ? -1 : 1;
+    if (one->prefix != other->prefix) {
+        return one->prefix < other->prefix ? -1 : 1;
     }
     return (one->number > other->number) - (one->number < other->number);
 }
@@ -33,13 +33,13 @@ double affinity_rate(struct affinity *affinity, double from_ms)
     if (affinity->count == 0) {
         return 0;
     }
-    qsort(affinity->visits, affinity->count, sizeof(struct affinity_visit), by_beginning);
+    qsort(affinity->visits, affinity->count, sizeof(struct affinity_visit), affinity_by_prefix);
     for (uint32_t i = 0; i < affinity->count; i++) {
         const struct affinity_visit *visit = &affinity->visits[i];
         if (visit->due_ms >= from_ms) {
             counted++;
-            same += i > 0 && visit[-1].beginning == visit->beginning &&
-                    visit[-1].backend == visit->backend;
+            same +=
+                i > 0 && visit[-1].prefix == visit->prefix && visit[-1].backend == visit->backend;
         }
     }
     return counted > 0 ? (double)same / counted : 0;

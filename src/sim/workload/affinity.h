@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct affinity_visit {
-    uint64_t beginning;
+    uint64_t prefix;
     double due_ms;
     uint32_t number; // in the order of noting
     uint32_t backend;
@@ -25,8 +25,8 @@ struct affinity {
     uint32_t capacity;
 };
 
-// In the order of sending.  `beginning` names the prefix that prompts share.
-void affinity_note(struct affinity *affinity, uint64_t beginning, double due_ms, uint32_t backend);
+// In the order of sending.  `prefix` names the prefix that prompts share.
+void affinity_note(struct affinity *affinity, uint64_t prefix, double due_ms, uint32_t backend);
 
 // The share of the visits due from `from_ms` on that went to the backend of the visit before with
 // the same prefix.  The first visit of a prefix did not; visits before `from_ms` count as earlier

@@ -74,7 +74,7 @@ uint32_t zipf_pick(const struct zipf *zipf, struct rng *rng)
     double wanted = draw_unit(rng) * zipf->cumulative[zipf->count - 1];
     uint32_t low = 0;
     uint32_t high = zipf->count - 1;
-    while (low < high) { // the first whose sum is above what is wanted
+    while (low < high) { // the first whose sum is above the wanted one
         uint32_t middle = low + (high - low) / 2;
         if (zipf->cumulative[middle] > wanted) {
             high = middle;

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-// Keep what the seed is used for apart.
+// Separate the uses of one seed.
 enum salt { SALT_SESSION = 1, SALT_COMMON, SALT_GROUP, SALT_ANSWER, SALT_REST };
 
 static uint64_t hash_three(uint64_t a, uint64_t b, uint64_t c)
@@ -75,7 +75,7 @@ static uint32_t pick_prompt(const struct work_kind *kind, struct rng *rng)
     return i;
 }
 
-// A group's prompt has one length, whoever uses it.
+// The prompt of a group has one length in all its sessions.
 static void add_shared(const struct script *script, struct session *session, uint32_t index)
 {
     const struct work_prompt *prompt = &script->kind->prompts[index];
@@ -117,7 +117,7 @@ struct session *session_create(const struct script *script, uint64_t number)
     session->number = number;
     session->stream = stream;
     session->rng = rng;
-    session->id = kind->turns_max > 1 ? stream | 1 : 0; // not 0, which is none
+    session->id = kind->turns_max > 1 ? stream | 1 : 0; // 0 would mean no session
     session->turn_count = turns;
     session_add_piece(session, hash_pair(script->seed, SALT_COMMON), kind->common_tokens);
     add_shared(script, session, index);

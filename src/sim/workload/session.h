@@ -40,9 +40,9 @@ struct session {
     uint64_t starter;
     struct list_node node;
     // The present turn:
-    double own_scale; // what the share makes of the tokens that turns add
+    double own_scale; // factor on the tokens that turns add, from the share
     struct rng rng;
-    uint64_t stream; // what the names of its own pieces are made of
+    uint64_t stream; // seed of the ids of its own pieces
     uint32_t turn;
     uint32_t turn_count;
     uint32_t history_tokens;

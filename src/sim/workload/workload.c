@@ -345,8 +345,8 @@ static bool play_to_now(struct session *session, const struct work_kind *kind, d
 }
 
 // Without sessions that began before, the rate would be reached only when the first ones end, which
-// takes minutes.  They have the turns that are left of them, but not what was said before: every
-// engine would begin with computing all of that.
+// takes minutes.  They have their remaining turns, but not the earlier ones, which every engine
+// would have to compute first.
 static void start_midway(struct workload *workload, struct rng *rng)
 {
     const struct work_kind *kind = workload->script.kind;

@@ -49,8 +49,8 @@ struct work_item {
 struct workload_options {
     const char *kind;                   // one of workloads.def, or NULL: the trace
     const struct mooncake_trace *trace; // the caller's, while the workload lives
-    double rate;    // requests/s; of sessions that talk on, what they come to on an idle fleet,
-                    // about.  0: what the trace or the users make
+    double rate;    // requests/s; for sessions with several turns, approximate, as on an idle
+                    // fleet.  0: the rate of the trace or of the users
     uint32_t users; // closed loop: so many at once, each with the workload's think time.  0: open
     uint32_t requests; // how many in all, of a trace at most what its copies have; 0: all of
                        // them, or workload_requests_default

@@ -15,7 +15,7 @@ static void show(struct kv_board *board, uint64_t id, uint64_t number)
     kv_board_put(board, id, &status);
 }
 
-TEST(what_is_put_on_it_is_found_by_its_id)
+TEST(a_status_is_found_by_the_id_of_its_source)
 {
     struct kv_board *board = kv_board_create();
     struct kv_feed_status status = {0};
@@ -34,7 +34,7 @@ TEST(what_is_put_on_it_is_found_by_its_id)
     kv_board_destroy(&board);
 }
 
-TEST(what_is_not_put_again_is_gone)
+TEST(a_source_that_is_not_put_again_is_gone)
 {
     struct kv_board *board = kv_board_create();
     struct kv_feed_status status = {0};

@@ -154,7 +154,7 @@ static bool is_subscribed(struct scene *scene, struct engine_peer *engine)
     return true;
 }
 
-TEST(who_is_in_the_fleet_is_listened_to_and_who_leaves_is_forgotten)
+TEST(backends_of_the_fleet_are_followed_and_removed_ones_are_purged)
 {
     struct scene *scene = scene_open(NULL);
     struct engine_peer *first = &scene->engines[0];
@@ -180,7 +180,7 @@ TEST(who_is_in_the_fleet_is_listened_to_and_who_leaves_is_forgotten)
     scene_close(scene);
 }
 
-TEST(who_gets_the_slot_of_another_has_nothing_of_it)
+TEST(a_backend_that_reuses_a_slot_has_no_block_of_the_old_one)
 {
     struct scene *scene = scene_open(NULL);
     struct engine_peer *first = &scene->engines[0];
@@ -196,7 +196,7 @@ TEST(who_gets_the_slot_of_another_has_nothing_of_it)
     publish_fleet(scene);
     struct backend *b = NULL;
     uint64_t since_ns = clock_monotonic_ns();
-    // The slot is free when nobody can see its old owner.
+    // The slot is free when no reader can see its old owner.
     for (b = add(scene, 8001, second, NULL); b->slot != slot; b = add(scene, 8001, second, NULL)) {
         fleet_remove(scene->fleet, b);
         publish_fleet(scene);
@@ -222,7 +222,7 @@ static bool lets_go(struct scene *scene)
     return true;
 }
 
-TEST(the_fleet_need_not_wake_the_feeder_to_be_let_go_of)
+TEST(the_feeder_releases_a_view_without_being_woken)
 {
     struct scene *scene = scene_open(NULL);
     CHECK(lets_go(scene));
@@ -347,7 +347,7 @@ TEST(pushed_events_are_applied)
     scene_close(scene);
 }
 
-TEST(who_is_polled_is_not_subscribed_to)
+TEST(a_polled_backend_is_not_subscribed_to)
 {
     struct scene *scene = scene_open(NULL);
     struct kv_feed_status status = {0};
@@ -367,7 +367,7 @@ TEST(who_is_polled_is_not_subscribed_to)
     scene_close(scene);
 }
 
-TEST(what_it_does_can_be_seen)
+TEST(its_status_can_be_read)
 {
     struct scene *scene = scene_open(NULL);
     struct engine_peer *engine = &scene->engines[0];

@@ -17,7 +17,7 @@ static bool takes(struct kv_inbox *inbox, uint64_t id, const char *text)
     return is_it && document == NULL;
 }
 
-TEST(what_was_put_is_taken_in_order)
+TEST(documents_are_taken_in_the_order_they_were_put)
 {
     struct kv_inbox *inbox = kv_inbox_create();
     CHECK(kv_inbox_take(inbox) == NULL);
@@ -31,7 +31,7 @@ TEST(what_was_put_is_taken_in_order)
     kv_inbox_destroy(&inbox);
 }
 
-TEST(only_so_many_wait)
+TEST(the_number_of_waiting_documents_is_bounded)
 {
     struct kv_inbox *inbox = kv_inbox_create();
     for (uint32_t i = 0; i < kv_inbox_max; i++) {
@@ -43,7 +43,7 @@ TEST(only_so_many_wait)
     kv_inbox_destroy(&inbox);
 }
 
-TEST(only_so_many_bytes_wait)
+TEST(the_bytes_of_waiting_documents_are_bounded)
 {
     struct kv_inbox *inbox = kv_inbox_create();
     size_t size = kv_inbox_bytes_max / 2;

@@ -129,7 +129,7 @@ TEST(without_a_topic_everything_is_heard)
     scene_close(scene);
 }
 
-TEST(each_message_that_comes_after_all_were_taken_is_told)
+TEST(a_message_after_an_empty_socket_calls_ready)
 {
     struct scene *scene = scene_open();
     CHECK(subscribe(scene, NULL));
@@ -148,7 +148,7 @@ TEST(each_message_that_comes_after_all_were_taken_is_told)
     scene_close(scene);
 }
 
-TEST(connections_that_come_and_go_are_news)
+TEST(a_connection_that_opens_or_closes_is_reported)
 {
     struct scene *scene = scene_open();
     char address[peer_address_size];
@@ -202,7 +202,7 @@ TEST(publishers_that_connect_find_a_bound_socket)
     scene_close(scene);
 }
 
-TEST(a_question_names_the_first_number_and_every_answer_comes)
+TEST(a_replay_request_names_the_first_number_and_gets_all_messages)
 {
     struct scene *scene = scene_open();
     uint8_t identity[64];
@@ -239,7 +239,7 @@ TEST(a_question_names_the_first_number_and_every_answer_comes)
     scene_close(scene);
 }
 
-TEST(frames_beyond_the_limit_are_counted_and_do_not_hurt_what_follows)
+TEST(frames_beyond_the_limit_are_counted_and_leave_the_next_message_alone)
 {
     struct scene *scene = scene_open();
     struct slice frames[kv_frame_max + 3];
@@ -258,7 +258,7 @@ TEST(frames_beyond_the_limit_are_counted_and_do_not_hurt_what_follows)
     scene_close(scene);
 }
 
-TEST(who_sends_more_than_the_limit_loses_the_connection)
+TEST(a_peer_that_sends_more_than_the_limit_is_disconnected)
 {
     struct scene *scene = scene_open();
     static uint8_t bytes[kv_payload_max + 1];
@@ -270,7 +270,7 @@ TEST(who_sends_more_than_the_limit_loses_the_connection)
     scene_close(scene);
 }
 
-TEST(an_address_that_is_none_is_refused_with_a_reason)
+TEST(an_invalid_address_is_refused_with_a_reason)
 {
     struct scene *scene = scene_open();
     struct kv_socket_options options = at(scene, "nonsense", NULL);

@@ -168,7 +168,7 @@ static bool holds_only(const struct scene *scene, uint64_t first, uint64_t last)
     return true;
 }
 
-TEST(what_an_engine_publishes_is_in_the_ledger)
+TEST(published_blocks_are_in_the_ledger)
 {
     struct scene *scene = scene_open("kv");
     listen(scene, true, true);
@@ -205,17 +205,17 @@ static void join_late(enum engine_layout layout)
     scene_close(scene);
 }
 
-TEST(who_comes_late_gets_it_all_again)
+TEST(a_late_subscriber_gets_all_batches_by_replay)
 {
     join_late(REPLAY_WITHOUT_TOPIC);
 }
 
-TEST(a_topic_in_front_of_what_comes_again_makes_no_difference)
+TEST(a_replay_with_topics_is_read_the_same_way)
 {
     join_late(REPLAY_WITH_TOPIC);
 }
 
-TEST(who_comes_too_late_for_some_is_learning)
+TEST(a_subscriber_too_late_for_some_batches_is_learning)
 {
     struct scene *scene = scene_open("kv");
     engine_lose(&scene->engine, 20);
@@ -223,13 +223,13 @@ TEST(who_comes_too_late_for_some_is_learning)
     listen(scene, true, true);
     CHECK(comes_to(scene, BACKEND_EVENTS_LEARNING));
     CHECK(holds_only(scene, 12, 19));
-    // What it has stored since is all that fits: nothing older is left.
+    // The blocks stored since fill its cache: nothing older is left.
     atomic_store(&scene->backend.load.cache_tokens, 8ULL * batch_block_tokens);
     CHECK(comes_to(scene, BACKEND_EVENTS_LIVE));
     scene_close(scene);
 }
 
-TEST(what_was_lost_is_asked_for)
+TEST(lost_messages_are_requested_again)
 {
     struct scene *scene = scene_open("");
     listen(scene, true, true);
@@ -263,7 +263,7 @@ TEST(a_last_message_that_was_lost_is_found_after_a_silence)
     scene_close(scene);
 }
 
-TEST(without_a_replay_what_was_lost_is_learnt_anew)
+TEST(without_a_replay_a_loss_makes_it_learn_anew)
 {
     struct scene *scene = scene_open("");
     listen(scene, true, false);
@@ -278,7 +278,7 @@ TEST(without_a_replay_what_was_lost_is_learnt_anew)
     scene_close(scene);
 }
 
-TEST(another_process_is_followed_from_its_beginning)
+TEST(a_restarted_engine_is_followed_from_its_first_message)
 {
     struct scene *scene = scene_open("kv");
     listen(scene, true, true);
@@ -317,7 +317,7 @@ TEST(a_lost_connection_is_not_live)
     scene_close(scene);
 }
 
-TEST(messages_of_another_form_are_counted_and_nothing_more)
+TEST(malformed_messages_are_counted_and_ignored)
 {
     struct scene *scene = scene_open("kv");
     listen(scene, true, true);
@@ -337,7 +337,7 @@ TEST(messages_of_another_form_are_counted_and_nothing_more)
     scene_close(scene);
 }
 
-TEST(an_engine_that_does_not_answer_is_learnt_from_what_it_says)
+TEST(an_engine_without_a_replay_response_is_learnt_from_live_messages)
 {
     struct scene *scene = scene_open("kv");
     scene->engine.is_mute = true;
@@ -354,7 +354,7 @@ TEST(an_engine_that_does_not_answer_is_learnt_from_what_it_says)
     scene_close(scene);
 }
 
-TEST(a_server_that_was_slow_to_answer_keeps_its_record_while_its_connection_holds)
+TEST(a_slow_server_keeps_its_record_while_its_connection_holds)
 {
     struct scene *scene = scene_open("kv");
     listen(scene, true, false);
@@ -383,7 +383,7 @@ static void feed(struct scene *scene, uint64_t number)
     kv_source_take(scene->source, &message, now(scene));
 }
 
-TEST(a_restart_seen_by_others_counts_where_there_is_no_connection_to_go_by)
+TEST(a_restart_seen_by_probes_counts_when_there_is_no_connection)
 {
     struct scene *scene = scene_open("kv");
     listen(scene, false, false);
@@ -404,7 +404,7 @@ TEST(a_restart_seen_by_others_counts_where_there_is_no_connection_to_go_by)
     scene_close(scene);
 }
 
-TEST(who_is_wrong_is_learnt_anew_but_not_again_and_again)
+TEST(a_contradicted_source_learns_anew_at_most_once_in_a_while)
 {
     struct scene *scene = scene_open("kv");
     listen(scene, true, true);
@@ -419,7 +419,7 @@ TEST(who_is_wrong_is_learnt_anew_but_not_again_and_again)
     pass(scene, kv_source_distrust_ms / 2);
     CHECK_EQ(counts(scene).purges, 1);
     pass(scene, kv_source_distrust_ms);
-    CHECK_EQ(counts(scene).purges, 1); // what was decided before is no second proof
+    CHECK_EQ(counts(scene).purges, 1); // responses predicted before are not further proof
     atomic_fetch_add(&scene->backend.shared.events_wrong, 1);
     turn(scene);
     CHECK_EQ(counts(scene).purges, 2);

@@ -2,7 +2,7 @@
 //
 // zmq_peer.h -- the sockets of an engine, by the library that engines use.
 //
-// All in the thread of the test: a peer is pumped between the turns of whoever is tested.
+// All in the thread of the test: a peer is pumped between the turns of the code under test.
 #pragma once
 
 #include "base/base.h"

@@ -196,7 +196,7 @@ static const struct measured measurements[] = {
     {"qwen2.5-32b", true, {256, 2048, 58.878}},
 };
 
-TEST(shipped_profiles_predict_what_was_measured)
+TEST(shipped_profiles_predict_the_measurements)
 {
     // The worst row of all is 14.3% off and among these; half of all are within 3%.
     const double worst = 0.15;

@@ -58,7 +58,7 @@ TEST(rows_and_limits_are_read)
     calibration_destroy(&calibration);
 }
 
-TEST(what_is_not_said_is_what_engines_do)
+TEST(absent_limits_are_the_defaults_of_engines)
 {
     CHECK_EQ(read(MODEL("\"kv_tokens\": 5000, " ROWS)), STATUS_OK);
     const struct profile *profile = &calibration.models[0].profile;
@@ -69,7 +69,7 @@ TEST(what_is_not_said_is_what_engines_do)
     calibration_destroy(&calibration);
 }
 
-TEST(the_cache_is_what_nine_tenths_of_memory_leave_beside_the_weights)
+TEST(the_cache_is_nine_tenths_of_memory_less_the_weights)
 {
     CHECK_EQ(read("{\"models\": {\"m\": {\"weight_bytes\": 20000, \"kv_bytes_per_token\": 7, " ROWS
                   "}}, \"gpu_memory_bytes\": 100000}"),
@@ -137,7 +137,7 @@ static const struct wrong wrong[] = {
      "models.m.step: not JSON from about here on"},
 };
 
-TEST(what_is_wrong_is_said_with_its_place)
+TEST(an_error_names_its_place)
 {
     for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
         CHECK_EQ(read(wrong[i].text), STATUS_MALFORMED);
@@ -170,7 +170,7 @@ static bool rows_are_equal(const struct calibration_row *a, uint32_t a_count,
     return equal;
 }
 
-TEST(what_was_written_is_read_as_the_same)
+TEST(a_written_calibration_is_read_as_the_same)
 {
     static char space[8192];
     struct text out = text_over(space, sizeof(space) - 1);
@@ -224,7 +224,7 @@ TEST(a_profile_without_a_name_is_the_only_one)
     CHECK_STR(error, "no model c");
 }
 
-TEST(a_profile_of_too_few_rows_is_none)
+TEST(too_few_rows_make_no_profile)
 {
     struct profile profile;
     CHECK_EQ(profile_of(MODEL("\"kv_tokens\": 5000, \"prefill\": [[0, 1, 1]], "

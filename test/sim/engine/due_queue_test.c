@@ -54,7 +54,7 @@ static bool all_are_later(const struct due_queue *queue, uint64_t at_us)
     return true;
 }
 
-TEST(what_comes_out_is_never_later_than_what_stays)
+TEST(the_earliest_entry_comes_out_first)
 {
     struct due_queue queue = {0};
     struct rng rng = {.state = 12};

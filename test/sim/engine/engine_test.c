@@ -18,7 +18,7 @@ struct rig {
     uint32_t blocks[request_max][block_max];
     char log[log_size]; // what the engine said, in order; see the observers
     size_t log_length;
-    // What to do from inside the token callback, once.
+    // Requests to cancel and to submit inside the token callback, once.
     struct engine_request *cancel;
     struct engine_request *submit;
     bool flushes;
@@ -165,7 +165,7 @@ static void run_all(struct rig *rig)
     }
 }
 
-// What was said since the last look.
+// The log since the last call.
 static const char *heard(struct rig *rig)
 {
     rig->log_length = 0;
@@ -397,7 +397,7 @@ TEST(a_prompt_of_whole_blocks_that_is_cached_computes_its_last_block_again)
     engine_destroy(&rig.engine);
 }
 
-TEST(the_next_turn_finds_the_answer_but_for_its_last_token)
+TEST(the_next_turn_finds_the_response_but_for_its_last_token)
 {
     struct rig rig;
     struct profile profile = small_profile(16);
@@ -504,7 +504,7 @@ TEST(several_victims_of_one_step_wait_in_the_order_in_which_they_came)
     engine_destroy(&rig.engine);
 }
 
-TEST(a_step_that_preempted_admits_nobody)
+TEST(a_step_that_preempted_admits_no_request)
 {
     struct rig rig;
     struct profile profile = small_profile(4);
@@ -524,7 +524,7 @@ TEST(a_step_that_preempted_admits_nobody)
     engine_destroy(&rig.engine);
 }
 
-TEST(who_waits_is_cancelled_without_a_trace)
+TEST(a_waiting_request_is_cancelled_without_a_trace)
 {
     struct rig rig;
     struct profile profile = small_profile(8);
@@ -551,7 +551,7 @@ TEST(who_waits_is_cancelled_without_a_trace)
     engine_destroy(&rig.engine);
 }
 
-TEST(who_runs_is_cancelled_between_steps_or_within_one_and_leaves_whole_blocks)
+TEST(a_running_request_is_cancelled_at_any_time_and_leaves_whole_blocks)
 {
     struct rig rig;
     struct profile profile = small_profile(12);
@@ -579,7 +579,7 @@ TEST(who_runs_is_cancelled_between_steps_or_within_one_and_leaves_whole_blocks)
     engine_destroy(&rig.engine);
 }
 
-TEST(a_token_may_cancel_anybody_and_the_others_go_on)
+TEST(a_token_callback_may_cancel_any_request_and_the_others_go_on)
 {
     // Of three that run the middle one is told of, and cancels 0, 1 or 2.
     for (uint32_t victim = 0; victim < 3; victim++) {
@@ -608,7 +608,7 @@ TEST(a_token_may_cancel_anybody_and_the_others_go_on)
     }
 }
 
-TEST(who_has_ended_may_be_cancelled_and_submitted_again_from_inside_the_callback)
+TEST(a_finished_request_may_be_cancelled_and_submitted_again_in_the_callback)
 {
     struct rig rig;
     struct profile profile = small_profile(12);
@@ -630,7 +630,7 @@ TEST(who_has_ended_may_be_cancelled_and_submitted_again_from_inside_the_callback
     engine_destroy(&rig.engine);
 }
 
-TEST(a_flush_forgets_the_cache_and_who_runs_goes_on)
+TEST(a_flush_empties_the_cache_and_running_requests_go_on)
 {
     struct rig rig;
     struct profile profile = small_profile(12);
@@ -654,7 +654,7 @@ TEST(a_flush_forgets_the_cache_and_who_runs_goes_on)
     engine_destroy(&rig.engine);
 }
 
-TEST(what_is_evicted_comes_back_from_the_host_at_its_price)
+TEST(evicted_blocks_come_back_from_the_host_at_its_price)
 {
     struct rig rig;
     struct profile profile = small_profile(4);
@@ -690,7 +690,7 @@ TEST(what_is_evicted_comes_back_from_the_host_at_its_price)
     engine_destroy(&rig.engine);
 }
 
-TEST(who_reads_no_cache_computes_all_and_others_find_it)
+TEST(a_request_that_reads_no_cache_computes_all_and_others_find_its_blocks)
 {
     struct rig rig;
     struct profile profile = small_profile(12);
@@ -707,7 +707,7 @@ TEST(who_reads_no_cache_computes_all_and_others_find_it)
     engine_destroy(&rig.engine);
 }
 
-TEST(what_fits_is_bounded_by_the_context_and_by_the_cache)
+TEST(request_sizes_are_bounded_by_the_context_and_by_the_cache)
 {
     struct rig rig;
     struct profile profile = small_profile(8);
@@ -742,7 +742,7 @@ TEST(an_engine_needs_no_observer)
     engine_destroy(&rig.engine);
 }
 
-TEST(everybody_can_be_found_and_cancelled)
+TEST(all_requests_can_be_found_and_cancelled)
 {
     struct rig rig;
     struct profile profile = small_profile(12);

@@ -115,7 +115,7 @@ TEST(release_0_14_adds_the_name_of_the_adapter)
               "0401a3475055a66c6f72612d6100");
 }
 
-TEST(release_0_17_adds_what_else_is_hashed)
+TEST(release_0_17_adds_the_extra_keys)
 {
     const uint64_t hash = HASH_1;
     struct kv_event events[] = {stored(&hash)};
@@ -154,7 +154,7 @@ TEST(removal_and_clearing_as_arrays)
               "91b0416c6c426c6f636b73436c6561726564c0");
 }
 
-TEST(maps_since_0_24_leave_out_what_is_nothing)
+TEST(maps_since_0_24_leave_out_nil_fields)
 {
     const uint64_t hashes[] = {HASH_1, HASH_2};
     const uint64_t gone = HASH_3;
@@ -226,7 +226,7 @@ TEST(digests_are_bytes_that_end_with_the_hash)
     CHECK_STR(batch_of(form, 0, events, 1), expected);
 }
 
-TEST(formats_without_digests_say_integers)
+TEST(formats_without_digests_write_integers)
 {
     const uint64_t hash = HASH_1;
     struct kv_event events[] = {stored(&hash)};
@@ -266,7 +266,7 @@ TEST(sglang_has_arrays_and_signed_hashes)
               "c34151a347505591b0416c6c426c6f636b73436c656172656400");
 }
 
-TEST(sglang_says_salt_in_a_map_at_the_end)
+TEST(sglang_writes_the_salt_in_a_map_at_the_end)
 {
     const uint64_t hash = 0x339927f491605c4b;
     struct kv_event events[] = {stored(&hash)};
@@ -319,7 +319,7 @@ TEST(numbers_take_their_shortest_form)
     }
 }
 
-TEST(long_lists_and_strings_say_their_length_in_more_bytes)
+TEST(long_lists_and_strings_write_their_length_in_more_bytes)
 {
     static uint64_t hashes[70000];
     static uint8_t space[1 << 17];
@@ -349,7 +349,7 @@ TEST(long_lists_and_strings_say_their_length_in_more_bytes)
     }
 }
 
-TEST(an_event_that_does_not_fit_is_known_not_to)
+TEST(an_event_that_does_not_fit_overflows)
 {
     const uint64_t hash = HASH_1;
     struct kv_event event = stored(&hash);

@@ -113,7 +113,7 @@ TEST(the_longest_unused_request_is_evicted_first_and_its_tail_before_its_head)
     kv_pool_destroy(&bench.pool);
 }
 
-TEST(what_was_shared_again_is_evicted_last)
+TEST(a_block_that_was_shared_again_is_evicted_last)
 {
     struct bench bench;
     uint32_t blocks[size];
@@ -169,7 +169,7 @@ TEST(a_block_is_free_when_its_last_user_has_released_it)
     kv_pool_destroy(&bench.pool);
 }
 
-TEST(of_twins_the_oldest_is_found_and_then_the_next_younger_one)
+TEST(the_oldest_of_equal_blocks_is_found_and_then_the_next_younger_one)
 {
     struct bench bench;
     uint32_t twins[4];
@@ -276,7 +276,7 @@ TEST(free_blocks_can_be_evicted_at_once_and_used_ones_keep_their_names)
     kv_pool_destroy(&bench.pool);
 }
 
-TEST(nobody_need_be_told_of_evictions)
+TEST(the_eviction_callback_may_be_absent)
 {
     struct kv_pool *pool = kv_pool_create(1, NULL, NULL);
     uint32_t block;

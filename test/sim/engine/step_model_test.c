@@ -22,7 +22,7 @@ static bool is_near(double a, double b)
     return fabs(a - b) < 1e-9 * fabs(b);
 }
 
-TEST(a_step_takes_what_the_formula_says)
+TEST(a_step_takes_the_time_of_the_formula)
 {
     struct step_work work = {0};
     step_work_add_chunk(&work, &model, 0, 1000);

@@ -6,14 +6,14 @@
 
 enum { one_prompt = 7, other_prompt = 9 };
 
-TEST(without_visits_there_is_none)
+TEST(without_visits_the_rate_is_zero)
 {
     struct affinity affinity = {0};
     CHECK(affinity_rate(&affinity, 0) == 0);
     affinity_fini(&affinity);
 }
 
-TEST(only_the_last_visit_with_the_same_beginning_counts)
+TEST(only_the_last_visit_with_the_same_prefix_counts)
 {
     struct affinity affinity = {0};
     affinity_note(&affinity, one_prompt, 0, 1);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-TEST(equal_beginnings_have_equal_keys_up_to_where_they_part)
+TEST(equal_prefixes_have_equal_keys_up_to_where_they_part)
 {
     const struct piece one[] = {{7, 100}, {8, 60}};
     const struct piece other[] = {{7, 100}, {9, 60}};

@@ -19,7 +19,7 @@ static double mean_of(const struct draw *draw)
     return sum / draws;
 }
 
-TEST(the_mean_is_what_it_is_said_to_be)
+TEST(the_mean_of_draws_is_the_given_mean)
 {
     const struct draw all[] = {DRAW_FIXED(7), DRAW_UNIFORM(500, 1500), DRAW_LOGNORMAL(300, 0.6),
                                DRAW_EXPONENTIAL(20)};
@@ -41,7 +41,7 @@ TEST(a_uniform_one_stays_within_its_bounds)
     }
 }
 
-TEST(half_of_what_is_lognormal_is_below_its_median)
+TEST(half_of_lognormal_draws_are_below_the_median)
 {
     const struct draw draw = DRAW_LOGNORMAL(300, 0.6);
     const double median = 300 * exp(-0.18); // the mean over e^(sigma^2 / 2)

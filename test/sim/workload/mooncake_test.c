@@ -21,7 +21,7 @@ static enum status read(const char *text, struct mooncake_trace *out,
     return mooncake_read(slice_str(text), out, error);
 }
 
-TEST(reads_what_a_line_says)
+TEST(reads_every_field_of_a_line)
 {
     char error[mooncake_error_size];
     struct mooncake_trace trace;
@@ -43,7 +43,7 @@ TEST(reads_what_a_line_says)
     mooncake_destroy(&trace);
 }
 
-TEST(what_is_not_told_is_as_published)
+TEST(absent_fields_have_the_published_defaults)
 {
     char error[mooncake_error_size];
     struct mooncake_trace trace;
@@ -87,7 +87,7 @@ TEST(equal_stamps_are_spread_over_the_quantum)
     mooncake_destroy(&trace);
 }
 
-TEST(a_burst_of_which_no_stamp_differs_stays_one)
+TEST(requests_with_one_stamp_stay_at_one_time)
 {
     char error[mooncake_error_size];
     struct mooncake_trace trace;
@@ -144,7 +144,7 @@ TEST(sessions_are_numbers_or_strings)
     mooncake_destroy(&trace);
 }
 
-TEST(an_error_names_the_line_and_what_is_wrong)
+TEST(an_error_names_the_line_and_the_field)
 {
     static const struct {
         const char *line;
@@ -245,7 +245,7 @@ static void make_requests(struct mooncake_request *requests, uint32_t count, uin
     }
 }
 
-TEST(what_was_written_is_read_again)
+TEST(a_written_trace_is_read_as_the_same)
 {
     enum { count = 3000 };
     static struct mooncake_request requests[count];

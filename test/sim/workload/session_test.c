@@ -62,7 +62,7 @@ static void check_turns(const char *kind, uint64_t number)
     script_fini(&script);
 }
 
-TEST(each_prompt_extends_the_one_before_and_its_answer)
+TEST(each_prompt_extends_the_one_before_and_its_response)
 {
     for (uint64_t number = 0; number < 50; number++) {
         check_turns("chat", number);
@@ -96,7 +96,7 @@ TEST(a_session_is_a_function_of_seed_and_number)
     script_fini(&other);
 }
 
-TEST(a_groups_prompt_is_the_same_for_all_and_what_follows_is_not)
+TEST(the_prompt_of_a_group_is_shared_and_the_rest_is_not)
 {
     struct script script;
     uint32_t together = 0;
@@ -134,7 +134,7 @@ static double shared_part(const char *kind, double share)
     return shared / all;
 }
 
-TEST(the_share_is_what_is_common_of_each_prompt)
+TEST(the_share_is_the_common_part_of_each_prompt)
 {
     static const double shares[] = {0.5, 0.7, 0.9};
     for (size_t i = 0; i < ARRAY_COUNT(shares); i++) {
@@ -191,7 +191,7 @@ TEST(prompts_of_a_trace_begin_alike_where_their_ids_do)
     session_destroy(&other);
 }
 
-TEST(tokens_that_no_id_names_are_nobody_elses)
+TEST(tokens_without_an_id_are_unique_to_the_request)
 {
     struct session *one = session_of(5 * 512, 0);
     CHECK_EQ(one->piece_count, 5);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// workload_driver.h -- runs a workload on a fleet that has room for all: every answer takes a fixed
-// time and so much for each token.  What was taken is shown to a function, before it is answered.
+// workload_driver.h -- runs a workload on a fleet that has room for all: every response takes a
+// fixed time and a time for each token.  A function sees each item when it is taken.
 #pragma once
 
 #include "base/base.h"
@@ -27,9 +27,10 @@ static inline void driver_take(const struct workload_driver *driver, struct work
     if (driver->taken != NULL) {
         driver->taken(driver->owner, item);
     }
-    uint64_t answer_us = driver->first_us + driver->token_us * item->output_tokens;
+    uint64_t response_us = driver->first_us + driver->token_us * item->output_tokens;
     due_queue_push(
-        out, (struct due){.at_us = item->due_us + answer_us, .order = item->number, .what = item});
+        out,
+        (struct due){.at_us = item->due_us + response_us, .order = item->number, .what = item});
 }
 
 static inline void driver_finish(const struct workload_driver *driver, struct workload *workload,

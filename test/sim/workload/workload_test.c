@@ -39,7 +39,7 @@ static bool set_add(struct key_set *set, uint64_t key)
 
 enum { block_tokens = 16, key_max = 1 << 14 };
 
-// What went by.
+// The items of a run.
 struct tally {
     struct key_set cache;
     bool counts_hits;
@@ -142,7 +142,7 @@ TEST(the_rate_is_there_from_the_start)
     }
 }
 
-// What an infinite cache hits, and how many tokens there are in the mean.  b2b, rag, agent and hot
+// The hit rate of an infinite cache, and the mean number of tokens.  b2b, rag, agent and hot
 // had 0.796, 0.749, 0.957 and 0.700 in the study.
 static const struct {
     const char *kind;
@@ -195,7 +195,7 @@ TEST(the_same_seed_makes_the_same_requests)
     }
 }
 
-TEST(single_requests_at_a_rate_do_not_depend_on_their_answers)
+TEST(single_requests_at_a_rate_do_not_depend_on_their_responses)
 {
     struct workload_options options = {.kind = "rag", .rate = 20, .requests = 2000, .seed = 3};
     struct tally fast = {0};
@@ -205,7 +205,7 @@ TEST(single_requests_at_a_rate_do_not_depend_on_their_answers)
     CHECK(fast.digest == slow.digest);
 }
 
-// What each turn of each session says, whatever the order.
+// A sum over all turns of all sessions that does not depend on their order.
 struct said {
     uint64_t sum;
     uint32_t turns;
@@ -226,7 +226,7 @@ static void add_said(void *owner, const struct work_item *item)
     }
 }
 
-TEST(the_order_of_answers_changes_times_and_not_what_is_said)
+TEST(the_order_of_completions_changes_times_and_not_prompts)
 {
     char error[workload_error_size];
     struct said said[2] = {{.watched = 1}, {.watched = 1}};
@@ -352,7 +352,7 @@ TEST(so_many_users_have_so_many_requests_out_at_most)
     workload_destroy(&workload); // with requests that were never answered
 }
 
-TEST(users_send_what_their_time_allows)
+TEST(users_send_the_next_request_after_their_think_time)
 {
     struct workload_options options = {.kind = "stress", .users = 30, .requests = 6000, .seed = 3};
     struct tally tally = {0};
@@ -467,7 +467,7 @@ TEST(a_rate_makes_copies_of_a_trace_that_share_nothing)
     CHECK(tally.last_us > 998000000 && tally.last_us < 1001000000);
 }
 
-TEST(what_whole_copies_cannot_make_of_a_rate_is_made_by_stretching)
+TEST(stretched_time_makes_up_the_rate_that_whole_copies_cannot)
 {
     static const struct {
         double rate;
@@ -561,7 +561,7 @@ TEST(every_kind_has_a_name_and_a_summary)
     CHECK(workload_kind_summary(count) == NULL);
 }
 
-TEST(the_limit_is_what_was_asked_for_or_what_there_is)
+TEST(the_limit_is_the_wanted_number_or_that_of_the_trace)
 {
     char error[workload_error_size];
     struct workload_options options = {.kind = "b2b", .rate = 20, .requests = 70};
