@@ -57,6 +57,7 @@ struct certify_command {
     struct certify_options options;
     struct config *config;
     struct loop *loop;
+    struct timer deadline;
     struct reclaim reclaim;
     struct fleet *fleet;
     struct prober *prober;
@@ -183,22 +184,15 @@ static bool certify_set_up(struct certify_command *command)
     return command->roster != NULL && command->certifier != NULL;
 }
 
-struct deadline {
-    struct timer timer;
-    struct loop *loop;
-};
-
 static void out_of_time(struct timer *timer)
 {
-    struct deadline *deadline = CONTAINER_OF(timer, struct deadline, timer);
+    struct certify_command *command = CONTAINER_OF(timer, struct certify_command, deadline);
     command_fail("certify", "not every backend responded in time", NULL);
-    loop_stop(deadline->loop);
+    loop_stop(command->loop);
 }
 
 static int certify_run(struct certify_command *command)
 {
-    struct deadline deadline = {.timer.fire = out_of_time};
-
     log_set_level(LOG_LEVEL_WARN);
     if (dialects_open(command->config, 1, &command->dialects) != STATUS_OK ||
         command->dialects == NULL) {
@@ -209,10 +203,10 @@ static int certify_run(struct certify_command *command)
         command_fail("certify", "start", "memory or descriptors are short");
         return COMMAND_FAILED;
     }
-    deadline.loop = command->loop;
-    loop_arm(command->loop, &deadline.timer, (uint64_t)(command->options.timeout * 1000));
+    command->deadline.fire = out_of_time;
+    loop_arm(command->loop, &command->deadline, (uint64_t)(command->options.timeout * 1000));
     loop_run(command->loop, NULL, NULL);
-    loop_disarm(command->loop, &deadline.timer);
+    loop_disarm(command->loop, &command->deadline);
     bool is_complete = command->ended_count == command->options.backend.count;
     return is_complete && !command->has_failed ? COMMAND_OK : COMMAND_FAILED;
 }

@@ -96,6 +96,18 @@ static const struct config_tokenizer *tokenizer_at(const struct config_draft *dr
     return (const struct config_tokenizer *)(const void *)draft->tokenizers.items + index;
 }
 
+// The first name that is in both lists, or NULL.
+static const char *shared_name(const struct config_list *a, const struct config_list *b)
+{
+    for (uint32_t i = 0; i < a->count * b->count; i++) {
+        const char *name = a->items[i / b->count];
+        if (strcmp(name, b->items[i % b->count]) == 0) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
 // A model of several tokenizers would be whichever comes first.
 static enum status check_tokenizer_models(struct config_draft *draft, uint32_t index)
 {
@@ -106,13 +118,10 @@ static enum status check_tokenizer_models(struct config_draft *draft, uint32_t i
                              "tokenizers.models: name them where there are several tokenizers");
     }
     for (uint32_t i = 0; i < index; i++) {
-        const struct config_list *others = &tokenizer_at(draft, i)->models;
-        for (uint32_t k = 0; k < models->count * others->count; k++) {
-            const char *name = models->items[k / others->count];
-            if (strcmp(name, others->items[k % others->count]) == 0) {
-                return config_refuse(draft, item_place(draft, "tokenizers", index, "models"),
-                                     "tokenizers.models: \"%.64s\" has a tokenizer already", name);
-            }
+        const char *name = shared_name(models, &tokenizer_at(draft, i)->models);
+        if (name != NULL) {
+            return config_refuse(draft, item_place(draft, "tokenizers", index, "models"),
+                                 "tokenizers.models: \"%.64s\" has a tokenizer already", name);
         }
     }
     return STATUS_OK;
@@ -152,17 +161,12 @@ static const struct config_backend_draft *backend_at(const struct config_draft *
 
 static enum status check_pool_models(struct config_draft *draft, uint32_t index)
 {
-    const struct config_list *own = &pool_at(draft, index)->models;
-
     for (uint32_t i = 0; i < index; i++) {
-        const struct config_list *other = &pool_at(draft, i)->models;
-        for (uint32_t k = 0; k < own->count * other->count; k++) {
-            const char *model = own->items[k / other->count];
-            if (strcmp(model, other->items[k % other->count]) == 0) {
-                return config_refuse(draft, item_place(draft, "pools", index, "models"),
-                                     "pools.models: \"%.64s\" already belongs to pool \"%.64s\"",
-                                     model, pool_at(draft, i)->name);
-            }
+        const char *model = shared_name(&pool_at(draft, index)->models, &pool_at(draft, i)->models);
+        if (model != NULL) {
+            return config_refuse(draft, item_place(draft, "pools", index, "models"),
+                                 "pools.models: \"%.64s\" already belongs to pool \"%.64s\"", model,
+                                 pool_at(draft, i)->name);
         }
     }
     return STATUS_OK;

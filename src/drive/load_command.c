@@ -21,7 +21,6 @@
 #include "sys/signals.h"
 #include "sys/terminal.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -125,34 +124,27 @@ static bool load_complain(const char *what, const char *why)
 // "0.1", "200" or "10s".
 static bool read_warm_up(struct load_command *load, double total)
 {
-    const char *word = load->flags.warm_up;
-    char *unit = NULL;
-    double value = word != NULL ? strtod(word, &unit) : 0;
+    static const struct config_option time = {.kind = &config_kind_seconds, .size = sizeof(double)};
+    const char *word = load->flags.warm_up != NULL ? load->flags.warm_up : "0";
+    char space[256];
+    struct text why = text_over(space, sizeof(space));
+    double value = 0;
 
-    if (word == NULL) {
-        return true;
+    if (!time.kind->read(&time, word, &value, &why)) {
+        return load_complain(
+            "--warm-up needs a fraction such as 0.1, a number of requests or a time such as 10s",
+            NULL);
     }
-    if (unit == word || !isfinite(value) || value < 0) {
-        return load_complain("--warm-up needs a share such as 0.1, a number of requests or a time",
-                             NULL);
+    bool has_unit = word[strspn(word, "0123456789.")] != '\0';
+    bool is_timed = load->flags.duration > 0;
+    if (has_unit) {
+        load->warm_up_s = value;
+    } else if (value < 1 && is_timed) {
+        load->warm_up_s = value * load->flags.duration;
+    } else {
+        load->warm_up_requests = (uint64_t)(value < 1 ? value * total : value);
     }
-    if (*unit == '\0' && value < 1) {
-        // Of the time where that ends the run, else of the requests.
-        bool is_timed = load->flags.duration > 0;
-        load->warm_up_s = is_timed ? value * load->flags.duration : 0;
-        load->warm_up_requests = is_timed ? 0 : (uint64_t)(value * total);
-        return true;
-    }
-    if (*unit == '\0') {
-        load->warm_up_requests = (uint64_t)value;
-        return true;
-    }
-    double factor = strcmp(unit, "ms") == 0  ? 1e-3
-                    : strcmp(unit, "s") == 0 ? 1
-                    : strcmp(unit, "m") == 0 ? 60
-                                             : 0;
-    load->warm_up_s = value * factor;
-    return factor > 0 || load_complain("--warm-up: the units are ms, s and m", NULL);
+    return true;
 }
 
 // A field of ours must not begin a second one, or the body.

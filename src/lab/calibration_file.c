@@ -3,17 +3,11 @@
 #include "lab/calibration_file.h"
 
 #include "base/text.h"
-#include "config/config_file.h"
+#include "config/option/command.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static bool calibration_complain(const char *command, const char *path, const char *what)
-{
-    fprintf(stderr, "warmpath %s: %s: %s\n", command, path, what);
-    return false;
-}
 
 static void name_shipped(FILE *out)
 {
@@ -29,15 +23,11 @@ bool calibration_file_read(const char *command, const char *path, struct calibra
     size_t size = 0;
     uint8_t *space = malloc(calibration_file_size_max);
     if (space == NULL) {
-        return calibration_complain(command, path, "memory is short");
+        return command_fail(command, path, "memory is short");
     }
-    enum status status = config_file_read(path, space, calibration_file_size_max, &size);
-    bool is_good = status == STATUS_OK;
-    if (!is_good) {
-        calibration_complain(command, path,
-                             status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
-    } else if (calibration_read(slice_of(space, size), out, error) != STATUS_OK) {
-        is_good = calibration_complain(command, path, error);
+    bool is_good = command_read_file(command, path, space, calibration_file_size_max, &size);
+    if (is_good && calibration_read(slice_of(space, size), out, error) != STATUS_OK) {
+        is_good = command_fail(command, path, error);
     }
     free(space);
     return is_good;
@@ -62,7 +52,7 @@ bool calibration_file_profile(const char *command, const char *path, const char 
         return false;
     }
     bool is_good = calibration_profile(&calibration, model, out, error) == STATUS_OK ||
-                   calibration_complain(command, path, error);
+                   command_fail(command, path, error);
     calibration_destroy(&calibration);
     return is_good;
 }
@@ -72,7 +62,7 @@ bool calibration_file_write(const char *command, const char *path,
 {
     uint8_t *space = malloc(calibration_file_size_max);
     if (space == NULL) {
-        return calibration_complain(command, path, "memory is short");
+        return command_fail(command, path, "memory is short");
     }
     struct text text = text_over(space, calibration_file_size_max);
     calibration_write(calibration, &text);
@@ -87,5 +77,5 @@ bool calibration_file_write(const char *command, const char *path,
         why = strerrordesc_np(errno);
     }
     free(space);
-    return why == NULL || calibration_complain(command, path, why);
+    return why == NULL || command_fail(command, path, why);
 }

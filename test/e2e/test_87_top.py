@@ -471,12 +471,12 @@ def test_a_pipe_gets_one_plain_screen(admin, once):
 def test_errors_are_explained(admin, once, terminal):
     router = admin(backend(0))
     refused = once(router, "--once", token="wrong", code=1)
-    assert b"the router answers 401: The token is missing or wrong." in refused.stderr and refused.stdout == b""
+    assert b"the router responds with 401: The token is missing or wrong." in refused.stderr and refused.stdout == b""
     assert b"Connection refused" in once(f"http://127.0.0.1:{free_port()}", "--once", code=1).stderr
     assert b"--interval" in once(router, "--interval", "1ms", code=2).stderr
     assert b"--admin" in once("nowhere", code=2).stderr
     screen = terminal(router, token="wrong")
-    assert "the router answers 401: The token is missing or wrong." in screen.finish(1)
+    assert "the router responds with 401: The token is missing or wrong." in screen.finish(1)
 
 
 def test_the_screen_of_a_running_router_is_complete(binary, tmp_path, warmpath, terminal):

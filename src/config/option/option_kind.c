@@ -261,12 +261,12 @@ static bool read_endpoint(const char *text, const char *wrong, void *field, stru
     return true;
 }
 
-static bool read_url(const struct config_option *option, const char *text, void *field,
-                     struct text *why)
+static bool read_host(const struct config_option *option, const char *text, void *field,
+                      struct text *why)
 {
     struct config_endpoint parts;
     return kind_read_string(option, text, field, why) &&
-           read_endpoint(text, config_url_split(slice_str(text), &parts), field, why);
+           read_endpoint(text, option->kind->split(slice_str(text), &parts), field, why);
 }
 
 static bool read_collector(const struct config_option *option, const char *text, void *field,
@@ -276,22 +276,6 @@ static bool read_collector(const struct config_option *option, const char *text,
     struct slice path;
     return kind_read_string(option, text, field, why) &&
            read_endpoint(text, config_collector_split(slice_str(text), &parts, &path), field, why);
-}
-
-static bool read_address(const struct config_option *option, const char *text, void *field,
-                         struct text *why)
-{
-    struct config_endpoint parts;
-    return kind_read_string(option, text, field, why) &&
-           read_endpoint(text, config_address_split(slice_str(text), &parts), field, why);
-}
-
-static bool read_server(const struct config_option *option, const char *text, void *field,
-                        struct text *why)
-{
-    struct config_endpoint parts;
-    return kind_read_string(option, text, field, why) &&
-           read_endpoint(text, config_server_split(slice_str(text), &parts), field, why);
 }
 
 static bool read_socket(const struct config_option *option, const char *text, void *field,
@@ -349,19 +333,11 @@ static bool is_made_of(const char *text, const char *others)
     return text[0] != '\0';
 }
 
-static bool read_header(const struct config_option *option, const char *text, void *field,
-                        struct text *why)
-{
-    // RFC 9110, 5.6.2: a token.
-    return is_made_of(text, "!#$%&'*+-.^_`|~") ? kind_read_string(option, text, field, why)
-                                               : kind_refuse(option, text, why);
-}
-
 static bool kind_read_name(const struct config_option *option, const char *text, void *field,
                            struct text *why)
 {
-    return is_made_of(text, "-_.") ? kind_read_string(option, text, field, why)
-                                   : kind_refuse(option, text, why);
+    return is_made_of(text, option->kind->marks) ? kind_read_string(option, text, field, why)
+                                                 : kind_refuse(option, text, why);
 }
 
 static bool kind_read_secret(const struct config_option *option, const char *text, void *field,
@@ -423,12 +399,15 @@ NUMBER_KIND(duration, "duration", "TIME",
 KIND(offset, "time zone", "OFFSET", read_offset, "hours and minutes east of UTC such as `+02:00`");
 KIND(choice, "choice", "WORD", kind_read_choice, "one of the words listed with the option");
 KIND(policy, "policy", "POLICY", read_policy, "the name of a policy");
-KIND(url, "URL", "URL", read_url, "`http://host:port` or `https://host:port`");
+KIND(url, "URL", "URL", read_host, "`http://host:port` or `https://host:port`",
+     .split = config_url_split);
 KIND(collector, "URL with a path", "URL", read_collector,
      "a URL as above, perhaps with a path behind it");
-KIND(address, "address", "ADDRESS", read_address,
-     "`ip:port`, `[ipv6]:port`, or `:port` or `*:port` for every address of the machine");
-KIND(server, "name server", "ADDRESS", read_server, "an address, with or without a port");
+KIND(address, "address", "ADDRESS", read_host,
+     "`ip:port`, `[ipv6]:port`, or `:port` or `*:port` for every address of the machine",
+     .split = config_address_split);
+KIND(server, "name server", "ADDRESS", read_host, "an address, with or without a port",
+     .split = config_server_split);
 KIND(endpoint, "endpoint", "ENDPOINT", read_socket,
      "`tcp://host:port`, `tcp://*:port` or `ipc://path`, as ZeroMQ spells it");
 KIND(endpoint_or_none, "endpoint or none", "ENDPOINT", read_socket_or_none,
@@ -436,8 +415,10 @@ KIND(endpoint_or_none, "endpoint or none", "ENDPOINT", read_socket_or_none,
 KIND(event_source, "endpoint, none or poll", "ENDPOINT", read_events,
      "an endpoint, or one of the words `none` and `poll`");
 KIND(path, "path", "PATH", read_path, "a path that starts with `/`, without spaces");
-KIND(header, "header name", "HEADER", read_header, "the name of a header, without the colon");
-KIND(name, "name", "NAME", kind_read_name, "letters, digits, `-`, `_` and `.`");
+// RFC 9110, 5.6.2: a token.
+KIND(header, "header name", "HEADER", kind_read_name, "the name of a header, without the colon",
+     .marks = "!#$%&'*+-.^_`|~");
+KIND(name, "name", "NAME", kind_read_name, "letters, digits, `-`, `_` and `.`", .marks = "-_.");
 KIND(text, "text", "TEXT", kind_read_string, "any text on one line");
 KIND(file, "file", "FILE", kind_read_string, "the path of a file");
 KIND(secret, "secret", "SECRET", kind_read_secret, "visible ASCII characters without spaces");

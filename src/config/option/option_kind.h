@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 
+struct config_endpoint;
 struct config_option;
 struct kind_number;
 
@@ -23,6 +24,9 @@ struct config_kind {
                  struct text *why);
 
     const struct kind_number *number; // NULL: the field is not a number with a unit
+    const char *marks;                // of a name: the other characters that it may have
+    // Of a host and port: says why they are wrong, or NULL.
+    const char *(*split)(struct slice text, struct config_endpoint *out);
 };
 
 // The order of the manual.
