@@ -16,39 +16,37 @@ static const char command[] = "calibrate";
 
 struct calibrate_options {
     const char *file;
-    const char *backend;
-    const char *model;
-    const char *key;
     const char *write;
-    double seconds;
-    uint32_t kv_tokens;
-    uint32_t step_tokens;
-    uint32_t context;
-    uint32_t sequences;
+    struct probe_engine_options probe;
 };
 
 #define OWNER struct calibrate_options
 static const struct config_option calibrate_flags[] = {
     FLAG(file, file, NULL, "Fit the rows of this calibration file."),
-    FLAG(backend, url, NULL, "Measure this engine, which must be idle."),
-    FLAG(model, text, NULL, "The engine's model, or the only one of the file to fit."),
+    FLAG_ROW("backend", probe.url, url, .help = "Measure this engine, which must be idle."),
+    FLAG_ROW("model", probe.model, text,
+             .help = "The engine's model, or the only one of the file to fit."),
     FLAG(write, file, NULL, "Write rows and constants, for --calibration of sim and engine."),
-    FLAG(seconds, seconds, "60s", "How long to measure."),
-    FLAG(key, secret, NULL, "Sent to the engine as its bearer token."),
-    FLAG(kv_tokens, amount, NULL, "Tokens in the engine's cache, if its metrics do not say."),
-    FLAG(step_tokens, amount, "8192", "Most tokens of one step of the engine."),
-    FLAG(sequences, amount, "256", "Most sequences of one step of the engine."),
-    FLAG(context, amount, "131072", "Longest prompt and response of the engine."),
+    FLAG_ROW("seconds", probe.seconds, seconds, .fallback = "60s", .help = "How long to measure."),
+    FLAG_ROW("key", probe.key, secret, .help = "Sent to the engine as its bearer token."),
+    FLAG_ROW("kv-tokens", probe.kv_tokens, amount,
+             .help = "Tokens in the engine's cache, if its metrics do not say."),
+    FLAG_ROW("step-tokens", probe.step_tokens, amount, .fallback = "8192",
+             .help = "Most tokens of one step of the engine."),
+    FLAG_ROW("sequences", probe.sequences_max, amount, .fallback = "256",
+             .help = "Most sequences of one step of the engine."),
+    FLAG_ROW("context", probe.context_max, amount, .fallback = "131072",
+             .help = "Longest prompt and response of the engine."),
 };
 static const struct config_option_table calibrate_table = FLAG_TABLE(command, calibrate_flags);
 #undef OWNER
 
 static bool calibrate_is_good(const struct calibrate_options *options)
 {
-    if ((options->file == NULL) == (options->backend == NULL)) {
+    if ((options->file == NULL) == (options->probe.url == NULL)) {
         return command_fail(command, "say either --file or --backend", NULL);
     }
-    return options->backend == NULL || options->model != NULL ||
+    return options->probe.url == NULL || options->probe.model != NULL ||
            command_fail(command, "--backend needs --model", NULL);
 }
 
@@ -131,21 +129,11 @@ static int fit_models(struct calibration *calibration, const char *only)
     return result;
 }
 
-static bool calibrate_measure(const struct calibrate_options *options, struct calibration *out)
+static bool calibrate_measure(struct probe_engine_options *options, struct calibration *out)
 {
     char error[probe_engine_error_size];
-    struct probe_engine_options probe = {
-        .url = options->backend,
-        .model = options->model,
-        .key = options->key,
-        .seconds = options->seconds,
-        .kv_tokens = options->kv_tokens,
-        .step_tokens = options->step_tokens,
-        .sequences_max = options->sequences,
-        .context_max = options->context,
-        .progress = stderr,
-    };
-    return probe_engine(&probe, out, error) || command_fail(command, options->backend, error);
+    options->progress = stderr;
+    return probe_engine(options, out, error) || command_fail(command, options->url, error);
 }
 
 int command_calibrate(int word_count, char **words)
@@ -167,10 +155,10 @@ int command_calibrate(int word_count, char **words)
         result =
             calibration_file_read(command, options.file, calibration) ? COMMAND_OK : COMMAND_USAGE;
     } else {
-        result = calibrate_measure(&options, calibration) ? COMMAND_OK : COMMAND_FAILED;
+        result = calibrate_measure(&options.probe, calibration) ? COMMAND_OK : COMMAND_FAILED;
     }
     if (result == COMMAND_OK) {
-        result = fit_models(calibration, options.model);
+        result = fit_models(calibration, options.probe.model);
         // Rows are saved even if they are too few for a fit: measuring them took long.
         if (options.write != NULL && result != COMMAND_USAGE &&
             !calibration_file_write(command, options.write, calibration)) {

@@ -31,7 +31,7 @@ static void html_write_curve(const struct drive_result *result, FILE *out)
         percents[i] = i / 100.0;
     }
     const struct chart_series series = {
-        .name = result->label != NULL ? result->label : "first token",
+        .name = result->flags->label != NULL ? result->flags->label : "first token",
         .x = percents,
         .y = result->figures.ttft_curve,
         .point_count = figure_curve_points,
@@ -69,9 +69,9 @@ static void html_write_backends(const struct drive_tally *tally, FILE *out)
 
 void drive_result_write_html(const struct drive_result *result, FILE *out)
 {
-    chart_begin_page(out, result->label != NULL ? result->label : result->workload);
+    chart_begin_page(out, result->flags->label != NULL ? result->flags->label : result->workload);
     html_write_table(result, out);
-    if (result->stream && result->figures.request_count > 0) {
+    if (!result->flags->no_stream && result->figures.request_count > 0) {
         html_write_curve(result, out);
     }
     if (result->tally->backend_count > 0) {

@@ -108,7 +108,7 @@ static void result_write_times(const struct drive_result *result, FILE *out)
     struct distribution gaps = result_spread(&result->tally->gaps);
 
     fprintf(out, "  %-20s%12s%12s%12s%12s%12s\n", "", "mean", "p50", "p90", "p99", "max");
-    if (result->stream) {
+    if (!result->flags->no_stream) {
         result_write_row(out, "first token", &result->figures.ttft);
         result_write_row(out, "between tokens", &gaps);
         result_write_row(out, "per token", &result->figures.tpot);
@@ -133,7 +133,7 @@ static void write_rates(const struct drive_result *result, FILE *out)
     if (tally->knows_cached) {
         fprintf(out, "  %-20s%.1f%% of the tokens of prompts\n", "cached", figures->hit_rate * 100);
     }
-    if (result->stream) {
+    if (!result->flags->no_stream) {
         fprintf(out, "  %-20s%.1f%% with a first token within 1 s and 50 ms per token\n", "goodput",
                 figures->goodput * 100);
     }
@@ -148,8 +148,10 @@ void drive_result_write_table(const struct drive_result *result, FILE *out)
     struct distribution late = result_spread(&result->tally->late);
     const char *doubt = drive_result_doubt(result);
 
-    fprintf(out, "%s%s%s at %s, model %s\n\n", result->label != NULL ? result->label : "",
-            result->label != NULL ? ": " : "", result->workload, result->url, result->model);
+    fprintf(out, "%s%s%s at %s, model %s\n\n",
+            result->flags->label != NULL ? result->flags->label : "",
+            result->flags->label != NULL ? ": " : "", result->workload, result->flags->url,
+            result->flags->model);
     if (result->figures.request_count > 0) {
         result_write_times(result, out);
         fputc('\n', out);
@@ -196,27 +198,27 @@ static void result_put_spread(struct json_writer *json, const char *name,
 static void result_put_asked(struct json_writer *json, const struct drive_result *result)
 {
     json_break_line(json, 2);
-    json_put_str(json, "label", result->label);
+    json_put_str(json, "label", result->flags->label);
     json_put_u64(json, "started_at_ms", result->started_at_ms);
     json_break_line(json, 2);
-    json_put_str(json, "url", result->url);
-    json_put_str(json, "model", result->model);
-    json_put_str(json, "api", drive_apis[result->api].name);
+    json_put_str(json, "url", result->flags->url);
+    json_put_str(json, "model", result->flags->model);
+    json_put_str(json, "api", drive_apis[result->flags->api].name);
     json_put_str(json, "workload", result->workload);
     json_break_line(json, 2);
-    json_put_bool(json, "stream", result->stream);
-    json_put_bool(json, "ignore_eos", result->ignore_eos);
-    json_put_bool(json, "sessions", result->names_sessions);
-    result_put_known(json, "rate", result->rate, result->rate > 0);
-    result_put_known(json, "users", result->users, result->users > 0);
-    result_put_known(json, "share", result->share, result->share > 0);
-    result_put_known(json, "duration_s", result->duration_s, result->duration_s > 0);
-    result_put_known(json, "timeout_s", result->timeout_s, true);
+    json_put_bool(json, "stream", !result->flags->no_stream);
+    json_put_bool(json, "ignore_eos", !result->flags->no_ignore_eos);
+    json_put_bool(json, "sessions", result->flags->sessions);
+    result_put_known(json, "rate", result->flags->rate, result->flags->rate > 0);
+    result_put_known(json, "users", result->flags->users, result->flags->users > 0);
+    result_put_known(json, "share", result->flags->share, result->flags->share > 0);
+    result_put_known(json, "duration_s", result->flags->duration, result->flags->duration > 0);
+    result_put_known(json, "timeout_s", result->flags->timeout, true);
     result_put_known(json, "warm_up_s", result->warm_up_s, true);
     json_break_line(json, 2);
     json_put_u64(json, "warm_up_requests", result->warm_up_requests);
     json_put_u64(json, "request_limit", result->request_limit);
-    json_put_u64(json, "seed", result->seed);
+    json_put_u64(json, "seed", result->flags->seed);
     json_put_u64(json, "connections_max", result->connections_max);
 }
 
@@ -296,7 +298,7 @@ void drive_result_write_json(const struct drive_result *result, FILE *out)
     const struct drive_tally *tally = result->tally;
     struct distribution gaps = result_spread(&tally->gaps);
     bool has_any = figures->request_count > 0;
-    bool has_first = has_any && result->stream;
+    bool has_first = has_any && !result->flags->no_stream;
     struct json_file file;
     struct json_writer *json = &file.json;
 

@@ -6,30 +6,48 @@
 // not of the server.
 #pragma once
 
+#include "config/option/flags.h"
 #include "drive/drive_run.h"
 
 #include <stdio.h>
 
-struct drive_result {
-    // The options of the run.
-    const char *label; // NULL: none
+// The command line of load.
+struct load_flags {
     const char *url;
     const char *model;
-    const char *workload;   // name of the kind, or of the trace
-    uint64_t started_at_ms; // since 1970
+    const char *workload;
+    const char *trace;
     enum drive_api api;
-    bool stream;
-    bool ignore_eos;
-    bool names_sessions;
+    const char *api_key;
+    const char *warm_up;
+    const char *json;
+    const char *html;
+    const char *log;
+    const char *label;
+    const char *ca;
+    struct flag_list header;
     double rate;
     double share;
+    double duration;
+    double timeout;
     uint32_t users;
+    uint32_t requests;
+    uint32_t connections_max;
+    uint32_t seed;
+    bool sessions;
+    bool no_stream;
+    bool no_ignore_eos;
+    bool insecure;
+    bool quiet;
+};
+
+struct drive_result {
+    const struct load_flags *flags;
+    const char *workload;   // name of the kind, or of the trace
+    uint64_t started_at_ms; // since 1970
     uint64_t request_limit;
-    double duration_s;
-    double timeout_s;
     double warm_up_s;
     uint64_t warm_up_requests;
-    uint64_t seed;
     uint32_t connections_max;
     // The result.
     const struct drive_tally *tally;

@@ -30,35 +30,6 @@ enum {
     descriptors_beside = 32,
 };
 
-struct load_flags {
-    const char *url;
-    const char *model;
-    const char *workload;
-    const char *trace;
-    enum drive_api api;
-    const char *api_key;
-    const char *warm_up;
-    const char *json;
-    const char *html;
-    const char *log;
-    const char *label;
-    const char *ca;
-    struct flag_list header;
-    double rate;
-    double share;
-    double duration;
-    double timeout;
-    uint32_t users;
-    uint32_t requests;
-    uint32_t connections_max;
-    uint32_t seed;
-    bool sessions;
-    bool no_stream;
-    bool no_ignore_eos;
-    bool insecure;
-    bool quiet;
-};
-
 #define OWNER struct load_flags
 static const struct config_option load_flags[] = {
     FLAG(url, any, NULL, "Where requests go: http://host:port, which a path may follow."),
@@ -389,40 +360,21 @@ static bool make_run(struct load_command *load)
            load_complain("no memory to start with", NULL);
 }
 
-// The options of the run.
-static struct drive_result begin_result(const struct load_command *load)
-{
-    const struct load_flags *flags = &load->flags;
-    return (struct drive_result){
-        .label = flags->label,
-        .url = flags->url,
-        .model = flags->model,
-        .workload = flags->workload != NULL ? flags->workload : load->trace_name,
-        .started_at_ms = clock_wall_ms(),
-        .api = flags->api,
-        .stream = load->shape.stream,
-        .ignore_eos = load->shape.ignore_eos,
-        .names_sessions = load->shape.names_sessions,
-        .rate = flags->rate,
-        .share = flags->share,
-        .users = flags->users,
-        .request_limit = workload_limit(load->workload),
-        .duration_s = flags->duration,
-        .timeout_s = flags->timeout,
-        .warm_up_s = load->warm_up_s,
-        .warm_up_requests = load->warm_up_requests,
-        .seed = flags->seed,
-        .connections_max = load->connections_max,
-        .tally = drive_run_tally(load->run),
-    };
-}
-
 static int load_measure(struct load_command *load)
 {
     if (!make_run(load)) {
         return COMMAND_FAILED;
     }
-    struct drive_result result = begin_result(load);
+    struct drive_result result = {
+        .flags = &load->flags,
+        .workload = load->flags.workload != NULL ? load->flags.workload : load->trace_name,
+        .started_at_ms = clock_wall_ms(),
+        .request_limit = workload_limit(load->workload),
+        .warm_up_s = load->warm_up_s,
+        .warm_up_requests = load->warm_up_requests,
+        .connections_max = load->connections_max,
+        .tally = drive_run_tally(load->run),
+    };
     uint64_t cpu_ns = clock_cpu_ns();
     if (!load->was_interrupted) {
         drive_run(load->run);

@@ -46,3 +46,14 @@ bool report_is_best(const struct sweep *sweep, const struct sweep_point *point,
 // The policies, best first by that column.
 void report_order(const struct sweep *sweep, const struct sweep_point *point,
                   const struct report_column *sort, uint32_t rows[sweep_policy_max]);
+
+// The writers, one file each.
+void report_table_write(FILE *out, const struct sweep *sweep, const struct report_options *options);
+void report_json_write(FILE *out, const struct sweep *sweep, const struct report_options *options);
+// A page that stands alone.
+void report_html_write(FILE *out, const struct sweep *sweep, const struct report_options *options);
+void report_markdown_write(FILE *out, const struct sweep *sweep,
+                           const struct report_options *options);
+
+// How the judged policy fares against the others: by peer, by list and at its worst points.
+void report_score_write(FILE *out, const struct sweep *sweep, uint32_t judge);

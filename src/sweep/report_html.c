@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "sweep/report_html.h"
-
+#include "sweep/report.h"
 #include "sweep/score.h"
 
 #include <inttypes.h>

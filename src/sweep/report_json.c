@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "sweep/report_json.h"
-
 #include "base/base.h"
 #include "lab/json_file.h"
+#include "sweep/report.h"
 #include "sweep/score.h"
 
 // More digits than any figure deserves, and the same for the same double.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "sweep/report_markdown.h"
-
 #include "base/base.h"
+#include "sweep/report.h"
 #include "sweep/score.h"
 
 // How many of the points where the judged policy is behind are told.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "sweep/report_table.h"
+#include "sweep/report.h"
 
 // The longest name of a policy has 23 letters; the rest fits into 120 columns.
 enum { name_width = 24, cell_width = 9 };

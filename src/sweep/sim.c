@@ -4,17 +4,13 @@
 
 #include "base/base.h"
 #include "config/option/command.h"
-#include "sweep/report_html.h"
-#include "sweep/report_json.h"
-#include "sweep/report_markdown.h"
-#include "sweep/report_table.h"
+#include "sweep/report.h"
 #include "sweep/sim_grid.h"
 #include "sweep/sweep_progress.h"
 #include "sys/clock.h"
 #include "sys/terminal.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,14 +25,6 @@ static void (*const writers[OUTPUT_COUNT])(FILE *out, const struct sweep *sweep,
 struct sim {
     struct sim_words words;
     struct sim_grid grid;
-    uint32_t requests;
-    uint32_t seed;
-    uint32_t seeds;
-    uint32_t threads;
-    double share;
-    double scrape;
-    double warm_up;
-    double limit;
     const char *sort;
     const char *judge;
     bool score;
@@ -67,14 +55,19 @@ static const struct config_option sim_flags[] = {
              .help = "Requests a second instead."),
     FLAG_ROW("users", words.users, whole, .is_list = true, .low = "1", .high = "1000000",
              .help = "Users of a closed loop instead."),
-    FLAG(requests, amount, NULL, "Requests of a run; otherwise 12000, or those of the trace."),
-    RANGE(share, real, NULL, "0", "0.999999",
-          "Fraction of a prompt that is shared, for workloads that vary it."),
-    FLAG(seed, amount, "1", "Seed of the first run."),
-    RANGE(seeds, amount, "1", "1", "1000", "Runs of each cell, of which medians are reported."),
-    RANGE(warm_up, real, "0.2", "0", "0.9", "Fraction of the requests that is not counted."),
-    RANGE(scrape, seconds, "1s", "0", "1h", "How often engines' metrics are read; 0: never."),
-    FLAG(limit, seconds, NULL, "Virtual time after which a request has failed."),
+    FLAG_ROW("requests", grid.options.requests, amount,
+             .help = "Requests of a run; otherwise 12000, or those of the trace."),
+    FLAG_ROW("share", grid.options.share, real, .low = "0", .high = "0.999999",
+             .help = "Fraction of a prompt that is shared, for workloads that vary it."),
+    FLAG_ROW("seed", grid.options.seed, amount, .fallback = "1", .help = "Seed of the first run."),
+    FLAG_ROW("seeds", grid.options.seed_count, amount, .fallback = "1", .low = "1", .high = "1000",
+             .help = "Runs of each cell, of which medians are reported."),
+    FLAG_ROW("warm-up", grid.options.warm_up, real, .fallback = "0.2", .low = "0", .high = "0.9",
+             .help = "Fraction of the requests that is not counted."),
+    FLAG_ROW("scrape", grid.options.scrape_ms, milliseconds, .fallback = "1s", .low = "0",
+             .high = "1h", .help = "How often engines' metrics are read; 0: never."),
+    FLAG_ROW("limit", grid.options.limit_s, seconds,
+             .help = "Virtual time after which a request has failed."),
     FLAG(sort, text, "ttft", "Order of the rows: a column, or policy for the order given."),
     FLAG_ROW("json", paths[OUTPUT_JSON], file, .help = "Write everything as JSON."),
     FLAG_ROW("html", paths[OUTPUT_HTML], file, .help = "Write a page with charts."),
@@ -83,7 +76,8 @@ static const struct config_option sim_flags[] = {
     FLAG(score, toggle, NULL, "Print how the judged policy fares against the best of the others."),
     FLAG(judge, text, "warm", "The policy that is judged."),
     FLAG(timing, toggle, NULL, "Put wall times into the JSON; equal runs then differ."),
-    FLAG(threads, amount, NULL, "Runs at one time; otherwise one for each core."),
+    FLAG_ROW("threads", grid.options.thread_count, amount,
+             .help = "Runs at one time; otherwise one for each core."),
 };
 static const struct config_option_table sim_table = FLAG_TABLE("sim", sim_flags);
 #undef OWNER
@@ -99,7 +93,7 @@ static bool set_report(struct sim *sim)
     if (judge == UINT32_MAX && policy_find(sim->judge) == NULL) {
         return command_fail("sim", "--judge: no policy", sim->judge);
     }
-    if (sim->score && (judge == UINT32_MAX || sim->grid.policy_count < 2)) {
+    if (sim->score && (judge == UINT32_MAX || sim->grid.options.policy_count < 2)) {
         return command_fail("sim", "--score needs the judged policy and another one", sim->judge);
     }
     sim->report = (struct report_options){.sort = report_column_find(sim->sort),
@@ -164,22 +158,11 @@ static bool write_reports(struct sim *sim, const struct sweep *sweep)
 static int sim_run(struct sim *sim)
 {
     static const struct sweep_lab lab = {lab_run, lab_saturation, lab_bound};
-    struct sweep_options options = {
-        .seed = sim->seed,
-        .seed_count = sim->seeds,
-        .requests = sim->requests,
-        .share = sim->share,
-        .scrape_ms = (uint32_t)lround(sim->scrape * 1000),
-        .warm_up = sim->warm_up,
-        .limit_s = sim->limit,
-        .thread_count = sim->threads,
-        .owner = sim,
-        .progress = sim_tell,
-    };
     char error[sweep_error_size];
 
-    sim_grid_fill(&sim->grid, &options);
-    struct sweep *sweep = sweep_create(&options);
+    sim->grid.options.owner = sim;
+    sim->grid.options.progress = sim_tell;
+    struct sweep *sweep = sweep_create(&sim->grid.options);
     if (sweep == NULL) {
         command_fail("sim", "too many runs, or too little memory for them", NULL);
         return COMMAND_FAILED;

@@ -84,7 +84,7 @@ static bool read_traces(const struct flag_list *words, struct sim_grid *out)
             return command_fail("sim", error, NULL);
         }
         trace_file_name(words->items[i], out->trace_names[out->trace_count]);
-        out->workloads[out->workload_count++] =
+        out->workloads[out->options.workload_count++] =
             (struct sweep_workload){.name = out->trace_names[out->trace_count], .trace = trace};
         out->trace_count++;
     }
@@ -108,7 +108,7 @@ static bool read_workloads(const struct sim_words *words, struct sim_grid *out)
     uint32_t count = grid_read_names("workload", &words->workload, workload_kind_name, kinds,
                                      sim_grid_max - out->trace_count);
     for (uint32_t i = 0; i < count; i++) {
-        out->workloads[out->workload_count++] =
+        out->workloads[out->options.workload_count++] =
             (struct sweep_workload){.name = kinds[i], .kind = kinds[i]};
     }
     return count > 0 || words->workload.count == 0;
@@ -118,13 +118,13 @@ static bool read_policies(const struct flag_list *words, struct sim_grid *out)
 {
     static const struct flag_list all = {.items = {"all"}, .count = 1};
     const char *names[sweep_policy_max] = {NULL};
-    out->policy_count = grid_read_names("policy", words->count > 0 ? words : &all, policy_name,
-                                        names, sweep_policy_max);
-    for (uint32_t i = 0; i < out->policy_count; i++) {
+    out->options.policy_count = grid_read_names("policy", words->count > 0 ? words : &all,
+                                                policy_name, names, sweep_policy_max);
+    for (uint32_t i = 0; i < out->options.policy_count; i++) {
         bool is_found = contender_find(names[i], &out->policies[i]);
         ASSERT(is_found);
     }
-    return out->policy_count > 0;
+    return out->options.policy_count > 0;
 }
 
 // Those of a file; without a word, the only one that it has.
@@ -140,7 +140,7 @@ static bool read_calibrated(const struct flag_list *words, const char *path, str
             return false;
         }
     }
-    out->profile_count = count;
+    out->options.profile_count = count;
     return true;
 }
 
@@ -154,7 +154,7 @@ static bool read_shipped(const struct flag_list *words, struct sim_grid *out)
         bool is_found = profile_find(names[i], &out->profiles[i]);
         ASSERT(is_found); // by the list of names
     }
-    out->profile_count = count;
+    out->options.profile_count = count;
     return count > 0;
 }
 
@@ -186,8 +186,8 @@ static uint32_t sort_numbers(const struct flag_numbers *numbers, double otherwis
 static void set_backends(const struct flag_numbers *numbers, struct sim_grid *out)
 {
     double sizes[sim_grid_max];
-    out->backends_count = sort_numbers(numbers, 8, sizes);
-    for (uint32_t i = 0; i < out->backends_count; i++) {
+    out->options.backends_count = sort_numbers(numbers, 8, sizes);
+    for (uint32_t i = 0; i < out->options.backends_count; i++) {
         out->backends[i] = (uint32_t)sizes[i];
     }
 }
@@ -198,23 +198,29 @@ static bool set_levels(const struct sim_words *words, struct sim_grid *out)
     if ((levels->count > 0) + (words->rate.count > 0) + (words->users.count > 0) > 1) {
         return command_fail("sim", "say one of --load, --rate and --users", NULL);
     }
-    out->axis = SWEEP_LOAD;
+    out->options.axis = SWEEP_LOAD;
     if (words->rate.count > 0) {
-        out->axis = SWEEP_RATE;
+        out->options.axis = SWEEP_RATE;
         levels = &words->rate;
     } else if (words->users.count > 0) {
-        out->axis = SWEEP_USERS;
+        out->options.axis = SWEEP_USERS;
         levels = &words->users;
     } else if (levels->count == 0 && words->workload.count == 0) {
-        out->axis = SWEEP_AS_IS;
+        out->options.axis = SWEEP_AS_IS;
     }
-    out->level_count = sort_numbers(levels, out->axis == SWEEP_LOAD ? 0.7 : 0, out->levels);
+    out->options.level_count =
+        sort_numbers(levels, out->options.axis == SWEEP_LOAD ? 0.7 : 0, out->levels);
     return true;
 }
 
 bool sim_grid_read(const struct sim_words *words, struct sim_grid *out)
 {
     // The files last: a typing mistake need not wait for them.
+    out->options.workloads = out->workloads;
+    out->options.profiles = out->profiles;
+    out->options.policies = out->policies;
+    out->options.backends = out->backends;
+    out->options.levels = out->levels;
     set_backends(&words->backends, out);
     return read_policies(&words->policy, out) && grid_read_models(words, out) &&
            set_levels(words, out) && read_workloads(words, out);
@@ -227,24 +233,9 @@ void sim_grid_fini(struct sim_grid *grid)
     }
 }
 
-void sim_grid_fill(const struct sim_grid *grid, struct sweep_options *options)
-{
-    options->workloads = grid->workloads;
-    options->workload_count = grid->workload_count;
-    options->profiles = grid->profiles;
-    options->profile_count = grid->profile_count;
-    options->policies = grid->policies;
-    options->policy_count = grid->policy_count;
-    options->backends = grid->backends;
-    options->backends_count = grid->backends_count;
-    options->levels = grid->levels;
-    options->level_count = grid->level_count;
-    options->axis = grid->axis;
-}
-
 uint32_t sim_grid_find_policy(const struct sim_grid *grid, const char *name)
 {
-    for (uint32_t i = 0; i < grid->policy_count; i++) {
+    for (uint32_t i = 0; i < grid->options.policy_count; i++) {
         if (strcmp(grid->policies[i].name, name) == 0) {
             return i;
         }

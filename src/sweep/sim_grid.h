@@ -34,20 +34,13 @@ struct sim_grid {
     uint32_t backends[sim_grid_max];
     double levels[sim_grid_max];
     uint32_t trace_count;
-    uint32_t workload_count;
-    uint32_t profile_count;
-    uint32_t policy_count;
-    uint32_t backends_count;
-    uint32_t level_count;
-    enum sweep_axis axis;
+    struct sweep_options options; // its lists are those above
 };
 
-// `out` starts zeroed, and needs sim_grid_fini in any case.
+// Sets the lists of `out->options`.  `out` starts zeroed but for the other options, must outlive
+// the sweep and needs sim_grid_fini in any case.
 bool sim_grid_read(const struct sim_words *words, struct sim_grid *out);
 void sim_grid_fini(struct sim_grid *grid);
-
-// Puts the lists into the options; the grid must outlive the sweep.
-void sim_grid_fill(const struct sim_grid *grid, struct sweep_options *options);
 
 // The place of the policy in the grid; UINT32_MAX: it is not there.
 uint32_t sim_grid_find_policy(const struct sim_grid *grid, const char *name);

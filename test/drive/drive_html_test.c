@@ -24,7 +24,7 @@ TEST(the_page_stands_alone)
 TEST(text_from_outside_is_text)
 {
     struct drive_result result = result_fixture();
-    result.label = "<b>&";
+    fixture_flags.label = "<b>&";
     const char *page = written(&result, drive_result_write_html);
     CHECK(strstr(page, "<b>") == NULL);
     CHECK(strstr(page, "&lt;b&gt;&amp;") != NULL);

@@ -53,7 +53,7 @@ TEST(json_has_the_same_figures_and_null_for_unknown_ones)
     CHECK(slice_starts_with(member(&result, "ttft_ms"), "{\"mean\": 100.0000, \"p50\": 90.0000"));
     fixture_tally.knows_cached = false;
     CHECK(slice_is(member(&result, "hit_rate"), "null"));
-    result.stream = false;
+    fixture_flags.no_stream = true;
     CHECK(slice_is(member(&result, "ttft_ms"), "null"));
     CHECK(slice_is(member(&result, "goodput"), "null"));
 }
@@ -64,8 +64,8 @@ TEST(json_stays_valid_with_any_text)
     char label[2048];
     memset(label, 1, sizeof(label) - 1);
     label[sizeof(label) - 1] = '\0';
-    result.label = label;
-    result.model = "a\"b\\";
+    fixture_flags.label = label;
+    fixture_flags.model = "a\"b\\";
     snprintf(fixture_tally.backends[0].name, drive_backend_size, "\"\n");
     fixture_tally.backend_count = 1;
     fixture_tally.statuses[500] = 1;

@@ -11,6 +11,7 @@
 enum { page_size = 1 << 17 };
 
 static struct drive_tally fixture_tally;
+static struct load_flags fixture_flags;
 
 static inline struct drive_result result_fixture(void)
 {
@@ -20,13 +21,11 @@ static inline struct drive_result result_fixture(void)
     fixture_tally.knows_cached = true;
     histogram_add(&fixture_tally.late, 500000);
     histogram_add(&fixture_tally.gaps, 20000000);
+    fixture_flags =
+        (struct load_flags){.url = "http://127.0.0.1:1", .model = "m", .rate = 5, .seed = 3};
     return (struct drive_result){
-        .url = "http://127.0.0.1:1",
-        .model = "m",
+        .flags = &fixture_flags,
         .workload = "stress",
-        .stream = true,
-        .rate = 5,
-        .seed = 3,
         .connections_max = 100,
         .tally = &fixture_tally,
         .figures = {.request_count = 10,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "sweep/report_json.h"
-
 #include "json/json.h"
 #include "lab/paper.h"
+#include "sweep/report.h"
 
 static const struct report_options judged = {.judge = 0};
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "sweep/report_markdown.h"
-
 #include "lab/paper.h"
+#include "sweep/report.h"
 
 static const struct report_options judged = {.judge = 0};
 

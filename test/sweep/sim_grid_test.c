@@ -31,12 +31,12 @@ TEST(an_empty_list_takes_its_default)
     while (contender_at(all, &contender)) {
         all++;
     }
-    CHECK_EQ(grid.policy_count, all);
+    CHECK_EQ(grid.options.policy_count, all);
     CHECK(grid.policies[0].policy == policy_at(0));
-    CHECK_EQ(grid.backends_count, 1);
+    CHECK_EQ(grid.options.backends_count, 1);
     CHECK_EQ(grid.backends[0], 8);
     CHECK_STR(grid.profiles[0].name, "llama-3.1-8b");
-    CHECK_EQ(grid.axis, SWEEP_LOAD);
+    CHECK_EQ(grid.options.axis, SWEEP_LOAD);
     CHECK(grid.levels[0] == 0.7);
     sim_grid_fini(&grid);
 }
@@ -53,9 +53,9 @@ TEST(all_is_each_once_even_when_some_were_named)
     while (workload_kind_name(kinds) != NULL) {
         kinds++;
     }
-    CHECK_EQ(grid.workload_count, kinds);
+    CHECK_EQ(grid.options.workload_count, kinds);
     CHECK_STR(grid.workloads[0].name, "hot");
-    CHECK_EQ(grid.policy_count, 1);
+    CHECK_EQ(grid.options.policy_count, 1);
     sim_grid_fini(&grid);
 }
 
@@ -68,7 +68,7 @@ TEST(numbers_are_sorted)
     words.backends.items[words.backends.count++] = 16;
     words.backends.items[words.backends.count++] = 2;
     CHECK(sim_grid_read(&words, &grid));
-    CHECK_EQ(grid.axis, SWEEP_USERS);
+    CHECK_EQ(grid.options.axis, SWEEP_USERS);
     CHECK(grid.levels[0] == 4 && grid.levels[1] == 30);
     CHECK(grid.backends[0] == 2 && grid.backends[1] == 16);
     sim_grid_fini(&grid);
@@ -100,9 +100,7 @@ TEST(a_policy_is_found_at_its_place)
     CHECK(sim_grid_read(&words, &grid));
     CHECK_EQ(sim_grid_find_policy(&grid, "warm"), 1);
     CHECK_EQ(sim_grid_find_policy(&grid, "gaie"), UINT32_MAX);
-    struct sweep_options options = {0};
-    sim_grid_fill(&grid, &options);
-    CHECK_EQ(options.policy_count, 2);
-    CHECK(options.workloads == grid.workloads);
+    CHECK_EQ(grid.options.policy_count, 2);
+    CHECK(grid.options.workloads == grid.workloads);
     sim_grid_fini(&grid);
 }

@@ -434,6 +434,9 @@ NUMBER_KIND(whole, "number", "NUMBER", "a whole number in digits", count_units,
 NUMBER_KIND(seconds, "duration", "TIME",
             "a number of seconds such as `0.5`, or `500ms`, `30s`, `5m`, `1h`", second_units,
             .is_real = true, .is_stored_real = true);
+NUMBER_KIND(milliseconds, "duration", "TIME",
+            "a number of seconds such as `0.5`, or `500ms`, `30s`, `5m`, `1h`", ms_units,
+            .is_real = true);
 KIND(any, "text", "TEXT", kind_read_any, "any text");
 
 const struct config_kind *config_kind_at(uint32_t index)

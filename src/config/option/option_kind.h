@@ -58,11 +58,12 @@ CONFIG_KIND_MAP(X)
 #undef X
 
 // Kinds that only flags of commands have, and no key of the file.
-extern const struct config_kind config_kind_amount;  // uint32_t, with k, m or g
-extern const struct config_kind config_kind_real;    // double, with k, m or g
-extern const struct config_kind config_kind_whole;   // double without a fraction
-extern const struct config_kind config_kind_seconds; // double
-extern const struct config_kind config_kind_any;     // const char *, even if empty
+extern const struct config_kind config_kind_amount;       // uint32_t, with k, m or g
+extern const struct config_kind config_kind_real;         // double, with k, m or g
+extern const struct config_kind config_kind_whole;        // double without a fraction
+extern const struct config_kind config_kind_seconds;      // double
+extern const struct config_kind config_kind_milliseconds; // uint32_t
+extern const struct config_kind config_kind_any;          // const char *, even if empty
 
 // In the order of the map; NULL past the last.
 const struct config_kind *config_kind_at(uint32_t index);
