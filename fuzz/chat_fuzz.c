@@ -50,7 +50,7 @@ static void check_message(const struct chat_rules *rules, const struct value *me
     const struct value *role = value_dict_get(message->dict, slice_str("role"));
     const struct value *content = value_dict_get(message->dict, slice_str("content"));
     ASSERT(role != NULL && role->kind == VALUE_STRING);
-    if (rules->engine == CHAT_PLAIN) {
+    if (rules->engine >= DIALECT_TRTLLM) {
         return;
     }
     ASSERT(content != NULL);
@@ -58,7 +58,7 @@ static void check_message(const struct chat_rules *rules, const struct value *me
     ASSERT(is_list || content->kind == VALUE_STRING);
     if (slice_is(role->string, "tool") || !rules->content_is_list) {
         ASSERT(!is_list);
-    } else if (rules->engine == CHAT_VLLM) {
+    } else if (rules->engine == DIALECT_VLLM) {
         ASSERT(is_list || slice_is(role->string, "system")); // one that was merged
     }
 }
@@ -123,7 +123,7 @@ static void check(const struct chat_rules *rules, struct slice body, struct read
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static const struct chat_rules plain_rules = {.engine = CHAT_PLAIN};
+    static const struct chat_rules plain_rules = {.engine = DIALECT_PLAIN};
     uint8_t *copy = malloc(size > 0 ? size : 1);
     ASSERT(copy != NULL);
     if (size > 0) {
@@ -133,11 +133,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     struct reading plain;
 
     read_chat(&plain, &plain_rules, body);
-    for (uint32_t i = 0; i < 12; i++) {
+    for (uint32_t i = 0; i < 16; i++) {
         struct chat_rules rules = {
-            .engine = (enum chat_engine)(i % 3),
-            .content_is_list = (i / 3) % 2 == 1,
-            .knows_developer = i / 6 == 1,
+            .engine = (enum dialect_engine)(i % 4),
+            .content_is_list = (i / 4) % 2 == 1,
+            .knows_developer = i / 8 == 1,
             .kwargs = slice_str("{\"a\":1}"),
         };
         check(&rules, body, &plain);

@@ -7,6 +7,7 @@
 #include "dialect/certify_suite.h"
 #include "json/json.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 // How an engine can be asked.
@@ -72,6 +73,16 @@ static void add_case_request(const struct certify *certify, const char *members,
     text_add_str(out, "}");
 }
 
+__attribute__((format(printf, 2, 3))) static void certify_note(struct certify *certify,
+                                                               const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(certify->why, sizeof(certify->why), format, arguments);
+    va_end(arguments);
+}
+
 // Computes our own ids.  False: we have none.
 static bool compute_our_ids(struct certify *certify, const struct certify_case *item,
                             struct slice body)
@@ -119,32 +130,26 @@ bool certify_question(struct certify *certify, struct text *space, struct certif
 // Compares one array of numbers with ours.
 static bool ids_agree(struct certify *certify, struct slice array)
 {
-    struct json json = json_open(array);
+    struct json json = json_inside(array);
     struct json_item item;
     uint32_t at = 0;
     uint64_t theirs = 0;
 
-    if (!json_next(&json, &item) || item.value.kind != JSON_ARRAY) {
-        return false;
-    }
-    json_enter(&json);
     while (json_next(&json, &item)) {
         if (!json_uint(&item.value, &theirs) || at == certify->ours.count ||
             certify->ours.ids[at] != theirs) {
-            snprintf(certify->why, sizeof(certify->why),
-                     "token %u: the engine has %.*s, we have %d", at,
-                     (int)(item.value.raw.size < 20 ? item.value.raw.size : 20),
-                     (const char *)item.value.raw.bytes,
-                     at < certify->ours.count ? (int)certify->ours.ids[at] : -1);
+            certify_note(certify, "token %u: the engine has %.*s, we have %d", at,
+                         (int)(item.value.raw.size < 20 ? item.value.raw.size : 20),
+                         (const char *)item.value.raw.bytes,
+                         at < certify->ours.count ? (int)certify->ours.ids[at] : -1);
             return false;
         }
         at++;
     }
     if (at < certify->ours.count) {
-        snprintf(certify->why, sizeof(certify->why), "the engine has %u tokens, we have %u", at,
-                 certify->ours.count);
+        certify_note(certify, "the engine has %u tokens, we have %u", at, certify->ours.count);
     }
-    return at == certify->ours.count && json_close(&json) == STATUS_OK;
+    return at == certify->ours.count;
 }
 
 static bool text_agrees(struct certify *certify, const struct json_value *text)
@@ -157,7 +162,7 @@ static bool text_agrees(struct certify *certify, const struct json_value *text)
     if (text->kind != JSON_STRING ||
         json_string_decode(text->raw, space, sizeof(space), &theirs) != STATUS_OK ||
         !slice_equal(ours, theirs)) {
-        snprintf(certify->why, sizeof(certify->why), "the engine's template gives another text");
+        certify_note(certify, "the engine's template gives another text");
         return false;
     }
     return true;
@@ -172,9 +177,9 @@ static struct slice find_response_ids(struct slice body)
     struct json_item item;
 
     // /v1/completions/render has a list with one object for each prompt.
-    if (json_next(&json, &item) && item.value.kind == JSON_ARRAY) {
-        json_enter(&json);
-        if (json_next(&json, &item) && json_skip(&json, &item.value)) {
+    if (json_next_whole(&json, &item) && item.value.kind == JSON_ARRAY) {
+        json = json_inside(item.value.raw);
+        if (json_next_whole(&json, &item)) {
             body = item.value.raw;
         }
     }
@@ -237,19 +242,17 @@ enum certify_verdict certify_answer(struct certify *certify, uint16_t status, st
 
     ASSERT(way != NULL); // certify_question said true
     if (is_busy(status)) {
-        snprintf(certify->why, sizeof(certify->why), "the engine responds with status %u", status);
+        certify_note(certify, "the engine responds with status %u", status);
         return CERTIFY_IMPOSSIBLE;
     }
     if (!certify->way_is_known && !is_rendered(way, item) &&
         (status == 404 || status == 405 || status == 501)) {
-        snprintf(certify->why, sizeof(certify->why), "%s responds with status %u", way->chat_path,
-                 status);
+        certify_note(certify, "%s responds with status %u", way->chat_path, status);
         return try_other_way(certify);
     }
     if (status < 200 || status >= 300) {
         if (certify->differed_count == 0) {
-            snprintf(certify->why, sizeof(certify->why), "the engine responds with status %u",
-                     status);
+            certify_note(certify, "the engine responds with status %u", status);
         }
         return end_case(certify, CERTIFY_SKIPPED);
     }
@@ -259,13 +262,13 @@ enum certify_verdict certify_answer(struct certify *certify, uint16_t status, st
     }
     struct slice ids = find_response_ids(body);
     if (ids.size == 0 && !certify->way_is_known && !is_rendered(way, item)) {
-        snprintf(certify->why, sizeof(certify->why), "%s does not respond with ids",
-                 way->chat_path);
+        certify_note(certify, "%s does not respond with ids", way->chat_path);
         return try_other_way(certify);
     }
     certify->way_is_known |= !is_rendered(way, item);
     if (ids.size == 0) {
-        snprintf(certify->why, sizeof(certify->why), "the engine does not respond with ids");
+        certify_note(certify, "the engine does not respond with ids");
+        return end_case(certify, CERTIFY_DIFFERED);
     }
     return end_case(certify, ids_agree(certify, ids) ? CERTIFY_AGREED : CERTIFY_DIFFERED);
 }

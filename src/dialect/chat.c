@@ -8,30 +8,12 @@
 #include "base/base.h"
 #include "dialect/chat_internal.h"
 
-static const struct chat_name body_names[chat_field_count] = {
-    [CHAT_FIELD_MESSAGES] = CHAT_NAME("messages"),
-    [CHAT_FIELD_TOOLS] = CHAT_NAME("tools"),
-    [CHAT_FIELD_TOOL_CHOICE] = CHAT_NAME("tool_choice"),
-    [CHAT_FIELD_DOCUMENTS] = CHAT_NAME("documents"),
-    [CHAT_FIELD_GENERATION] = CHAT_NAME("add_generation_prompt"),
-    [CHAT_FIELD_KWARGS] = CHAT_NAME("chat_template_kwargs"),
-    [CHAT_FIELD_EFFORT] = CHAT_NAME("reasoning_effort"),
-    [CHAT_FIELD_REASONING] = CHAT_NAME("reasoning"),
-    [CHAT_FIELD_TRANSFER] = CHAT_NAME("kv_transfer_params"),
-    [CHAT_FIELD_CONTINUE] = CHAT_NAME("continue_final_message"),
-    [CHAT_FIELD_SPECIAL_TOKENS] = CHAT_NAME("add_special_tokens"),
-    [CHAT_FIELD_TEMPLATE] = CHAT_NAME("chat_template"),
-    [CHAT_FIELD_INPUT_IDS] = CHAT_NAME("input_ids"),
-    [CHAT_FIELD_TOKEN_IDS] = CHAT_NAME("prompt_token_ids"),
-    [CHAT_FIELD_TRUNCATE] = CHAT_NAME("truncate_prompt_tokens"),
-    [CHAT_FIELD_SESSION] = CHAT_NAME("session_params"),
+static const char *const body_names[] = {
+#define X(name, text) text,
+    CHAT_FIELD_MAP(X, X)
+#undef X
 };
-
-// Members that change the prompt in ways that we do not follow, unless they are null or false.
-static const enum chat_field unfollowed[] = {
-    CHAT_FIELD_CONTINUE,  CHAT_FIELD_SPECIAL_TOKENS, CHAT_FIELD_TEMPLATE, CHAT_FIELD_INPUT_IDS,
-    CHAT_FIELD_TOKEN_IDS, CHAT_FIELD_TRUNCATE,       CHAT_FIELD_SESSION,
-};
+enum { chat_field_unfollowed = CHAT_FIELD_CONTINUE }; // the first of them
 
 // Arguments of apply_chat_template and functions of templates: they cannot be variables.
 static const char *const reserved_kwargs[] = {
@@ -64,25 +46,16 @@ enum { kwargs_count_max = 64 };
 
 static const struct value_dict no_kwargs;
 
-bool chat_is_one_of(struct slice name, const char *const *names, uint32_t count)
-{
-    uint32_t i = 0;
-    while (i < count && !slice_is(name, names[i])) {
-        i++;
-    }
-    return i < count;
-}
-
-struct value chat_member(const struct value_dict *dict, const char *key)
+struct value chat_get(const struct value_dict *dict, const char *key)
 {
     const struct value *found = value_dict_get(dict, slice_str(key));
     return found != NULL ? *found : value_undefined(slice_str(key));
 }
 
-bool chat_member_of_kind(struct chat_walk *walk, const struct value_dict *dict, const char *key,
-                         enum value_kind kind, struct value *out)
+bool chat_get_of_kind(struct chat_walk *walk, const struct value_dict *dict, const char *key,
+                      enum value_kind kind, struct value *out)
 {
-    *out = chat_member(dict, key);
+    *out = chat_get(dict, key);
     if (!chat_is_given(out)) {
         *out = value_none();
         return true;
@@ -96,16 +69,16 @@ const struct value_dict *chat_function_of(struct chat_walk *walk, const struct v
         (void)chat_refuse(walk, "a tool that is not an object");
         return NULL;
     }
-    struct value type = chat_member(tool->dict, "type");
-    struct value function = chat_member(tool->dict, "function");
-    struct value deferred = chat_member(tool->dict, "defer_loading");
+    struct value type = chat_get(tool->dict, "type");
+    struct value function = chat_get(tool->dict, "function");
+    struct value deferred = chat_get(tool->dict, "defer_loading");
     if (function.kind != VALUE_DICT ||
         (type.kind != VALUE_UNDEFINED &&
          (type.kind != VALUE_STRING || !slice_is(type.string, "function")))) {
         (void)chat_refuse(walk, "a tool that is not a function");
         return NULL;
     }
-    struct value function_deferred = chat_member(function.dict, "defer_loading");
+    struct value function_deferred = chat_get(function.dict, "defer_loading");
     if (chat_is_given(&deferred) || chat_is_given(&function_deferred)) {
         (void)chat_refuse(walk, "a tool with defer_loading");
         return NULL;
@@ -119,22 +92,22 @@ bool chat_function_make(struct chat_walk *walk, const struct value_dict *given,
     struct chat_dict made;
     struct value member;
 
-    if (!chat_member_of_kind(walk, given, "name", VALUE_STRING, &member)) {
+    if (!chat_get_of_kind(walk, given, "name", VALUE_STRING, &member)) {
         return false;
     }
     if (!chat_is_given(&member)) {
         return chat_refuse(walk, "a tool without a name");
     }
-    if (!chat_member_of_kind(walk, given, "description", VALUE_STRING, &member) ||
-        !chat_member_of_kind(walk, given, "strict", VALUE_BOOL, &member) ||
+    if (!chat_get_of_kind(walk, given, "description", VALUE_STRING, &member) ||
+        !chat_get_of_kind(walk, given, "strict", VALUE_BOOL, &member) ||
         !chat_dict_begin(walk, chat_function_key_count, &made)) {
         return false;
     }
     for (uint32_t i = 0; i < chat_function_key_count; i++) {
-        member = chat_member(given, order[i]);
+        member = chat_get(given, order[i]);
         bool is_missing = member.kind == VALUE_UNDEFINED;
         if (chat_is_given(&member) || strcmp(order[i], "strict") != 0) {
-            chat_dict_add(&made, order[i], is_missing ? value_none() : member);
+            chat_dict_append(&made, slice_str(order[i]), is_missing ? value_none() : member);
         }
     }
     *out = chat_dict_end(&made);
@@ -152,7 +125,7 @@ bool chat_effort(struct chat_walk *walk, struct value *out)
     const struct json_value *value = &walk->fields[CHAT_FIELD_EFFORT];
 
     *out = value_none();
-    if (value->kind == JSON_ABSENT || value->kind == JSON_NULL) {
+    if (json_is_unset(value)) {
         return true;
     }
     if (value->kind != JSON_STRING) {
@@ -162,10 +135,17 @@ bool chat_effort(struct chat_walk *walk, struct value *out)
     return chat_string(walk, value->raw, out);
 }
 
+void chat_kwargs_put(const struct value_dict *kwargs, struct chat_dict *variables)
+{
+    for (uint32_t i = 0; i < kwargs->count; i++) {
+        chat_dict_put(variables, kwargs->members[i].key.string, kwargs->members[i].value);
+    }
+}
+
 static bool plain_tools([[maybe_unused]] struct chat_walk *walk, const struct value_list *tools,
                         struct value *out)
 {
-    *out = (struct value){.kind = VALUE_LIST, .list = tools};
+    *out = value_of_list(tools);
     return true;
 }
 
@@ -181,8 +161,8 @@ static bool plain_kwargs(struct chat_walk *walk, const struct chat_kwargs *kwarg
         return chat_refuse(walk, "reasoning_effort, which is an engine's");
     }
     walk->shape |= kwargs->given->count > 0 ? CHAT_KWARGS_SHAPE : 0u;
-    chat_dict_put_all(variables, kwargs->defaults);
-    chat_dict_put_all(variables, kwargs->given);
+    chat_kwargs_put(kwargs->defaults, variables);
+    chat_kwargs_put(kwargs->given, variables);
     return true;
 }
 
@@ -194,9 +174,10 @@ static const struct chat_maker chat_plain = {
 };
 
 static const struct chat_maker *const chat_makers[] = {
-    [CHAT_VLLM] = &chat_vllm,
-    [CHAT_SGLANG] = &chat_sglang,
-    [CHAT_PLAIN] = &chat_plain,
+    [DIALECT_VLLM] = &chat_vllm,
+    [DIALECT_SGLANG] = &chat_sglang,
+    [DIALECT_TRTLLM] = &chat_plain,
+    [DIALECT_PLAIN] = &chat_plain,
 };
 
 // The message that the cursor has handed out, as it is; it is read for its shape.
@@ -206,11 +187,7 @@ static bool plain_message(struct chat_walk *walk, struct json_value *value,
     if (!json_skip(&walk->json, value)) {
         return false;
     }
-    struct json inner = json_open(value->raw);
-    struct json_item item;
-    bool is_there = json_next(&inner, &item);
-    ASSERT(is_there);
-    json_enter(&inner);
+    struct json inner = json_inside(value->raw);
     return chat_message_read(walk, &inner, message) &&
            value_from_json(walk->room, value->raw, made);
 }
@@ -273,7 +250,7 @@ static bool chat_body_read(struct chat_walk *walk, const struct chat_maker *make
     }
     json_enter(&walk->json);
     while (json_next(&walk->json, &item)) {
-        uint32_t field = chat_name_find(body_names, chat_field_count, item.key);
+        uint32_t field = chat_key_find(body_names, chat_field_count, item.key);
         if (field == chat_field_count) {
             continue;
         }
@@ -289,25 +266,17 @@ static bool chat_body_read(struct chat_walk *walk, const struct chat_maker *make
     return true;
 }
 
-static bool is_absent_field(const struct json_value *value)
-{
-    return value->kind == JSON_ABSENT || value->kind == JSON_NULL;
-}
-
 static bool body_fields_check(struct chat_walk *walk)
 {
-    static const char *const inner[] = {"prompt_token_ids"};
-    const struct json_value *transfer = &walk->fields[CHAT_FIELD_TRANSFER];
-    struct json_value ids = {0};
+    struct json_value ids = json_member(&walk->fields[CHAT_FIELD_TRANSFER], "prompt_token_ids");
 
-    for (uint32_t i = 0; i < ARRAY_COUNT(unfollowed); i++) {
-        const struct json_value *value = &walk->fields[unfollowed[i]];
-        if (!is_absent_field(value) && (value->kind != JSON_BOOL || json_is_true(value))) {
-            return chat_refuse(walk, "%s", body_names[unfollowed[i]].text);
+    for (uint32_t i = chat_field_unfollowed; i < chat_field_count; i++) {
+        const struct json_value *value = &walk->fields[i];
+        if (!json_is_unset(value) && (value->kind != JSON_BOOL || json_is_true(value))) {
+            return chat_refuse(walk, "%s", body_names[i]);
         }
     }
-    if (transfer->kind == JSON_OBJECT &&
-        (json_find(transfer->raw, inner, 1, &ids) != STATUS_OK || !is_absent_field(&ids))) {
+    if (!json_is_unset(&ids)) {
         return chat_refuse(walk, "prompt_token_ids of kv_transfer_params");
     }
     return walk->messages.count > 0 || chat_refuse(walk, "no messages");
@@ -335,24 +304,29 @@ static bool kwargs_read(struct chat_walk *walk, struct slice json, const struct 
     return true;
 }
 
+// A list, or NONE.
+static bool body_list_read(struct chat_walk *walk, enum chat_field field, struct value *out)
+{
+    const struct json_value *value = &walk->fields[field];
+
+    *out = value_none();
+    if (json_is_unset(value)) {
+        return true;
+    }
+    if (value->kind != JSON_ARRAY) {
+        return chat_refuse(walk, "%s that are not a list", body_names[field]);
+    }
+    return value_from_json(walk->room, value->raw, out);
+}
+
 static bool body_tools_read(struct chat_walk *walk, const struct chat_maker *maker,
                             struct value *out)
 {
-    const struct json_value *field = &walk->fields[CHAT_FIELD_TOOLS];
-    struct value given;
-
-    *out = value_none();
-    if (is_absent_field(field)) {
-        return true;
+    if (!body_list_read(walk, CHAT_FIELD_TOOLS, out) || out->kind != VALUE_LIST) {
+        return walk->room->status == STATUS_OK;
     }
-    if (field->kind != JSON_ARRAY) {
-        return chat_refuse(walk, "tools that are not a list");
-    }
-    if (!value_from_json(walk->room, field->raw, &given)) {
-        return false;
-    }
-    chat_shape_note_tools(walk, given.list);
-    return maker->tools(walk, given.list, out);
+    chat_shape_note_tools(walk, out->list);
+    return maker->tools(walk, out->list, out);
 }
 
 static bool generation_read(struct chat_walk *walk, const struct chat_maker *maker, bool *out)
@@ -360,7 +334,7 @@ static bool generation_read(struct chat_walk *walk, const struct chat_maker *mak
     const struct json_value *field = &walk->fields[CHAT_FIELD_GENERATION];
 
     *out = true;
-    if (is_absent_field(field)) {
+    if (json_is_unset(field)) {
         return true;
     }
     if (field->kind != JSON_BOOL) {
@@ -379,17 +353,10 @@ static bool generation_read(struct chat_walk *walk, const struct chat_maker *mak
 
 static bool documents_put(struct chat_walk *walk, struct chat_dict *variables)
 {
-    const struct json_value *field = &walk->fields[CHAT_FIELD_DOCUMENTS];
     struct value documents;
 
-    if (is_absent_field(field)) {
-        return true;
-    }
-    if (field->kind != JSON_ARRAY) {
-        return chat_refuse(walk, "documents that are not a list");
-    }
-    if (!value_from_json(walk->room, field->raw, &documents)) {
-        return false;
+    if (!body_list_read(walk, CHAT_FIELD_DOCUMENTS, &documents) || documents.kind != VALUE_LIST) {
+        return walk->room->status == STATUS_OK;
     }
     walk->shape |= CHAT_DOCUMENTS_SHAPE;
     chat_dict_put(variables, slice_str("documents"), documents);
@@ -409,17 +376,17 @@ static bool variables_make(struct chat_walk *walk, const struct chat_maker *make
     if (!chat_list_of(walk, &walk->messages, &messages) || !body_tools_read(walk, maker, &tools) ||
         !generation_read(walk, maker, &generates) ||
         (rules->kwargs.size > 0 && !kwargs_read(walk, rules->kwargs, &kwargs.defaults)) ||
-        (!is_absent_field(field) && !kwargs_read(walk, field->raw, &kwargs.given)) ||
+        (!json_is_unset(field) && !kwargs_read(walk, field->raw, &kwargs.given)) ||
         !chat_dict_begin(walk,
                          4 + rules->token_count + kwargs.defaults->count + kwargs.given->count +
                              chat_kwargs_extra_max,
                          &variables)) {
         return false;
     }
-    chat_dict_add(&variables, "messages", messages);
-    chat_dict_add(&variables, "tools", tools);
-    chat_dict_add(&variables, "documents", value_none());
-    chat_dict_add(&variables, "add_generation_prompt", value_bool(generates));
+    chat_dict_append(&variables, slice_str("messages"), messages);
+    chat_dict_append(&variables, slice_str("tools"), tools);
+    chat_dict_append(&variables, slice_str("documents"), value_none());
+    chat_dict_append(&variables, slice_str("add_generation_prompt"), value_bool(generates));
     for (uint32_t i = 0; i < rules->token_count; i++) {
         chat_dict_put(&variables, rules->tokens[i].name, value_string(rules->tokens[i].text));
     }

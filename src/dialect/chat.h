@@ -24,11 +24,8 @@
 #include "dialect/tokenizer_config.h"
 #include "template/value/value.h"
 
-enum chat_engine {
-    CHAT_VLLM,
-    CHAT_SGLANG,
-    CHAT_PLAIN, // messages and tools as they are, as apply_chat_template of transformers takes them
-};
+// PLAIN and TRTLLM take messages and tools as they are, like apply_chat_template of transformers.
+enum dialect_engine { DIALECT_VLLM, DIALECT_SGLANG, DIALECT_TRTLLM, DIALECT_PLAIN };
 
 // The features that a request uses.  A model is certified for each; a request has token ids when
 // all features that it uses are certified.
@@ -73,7 +70,7 @@ uint32_t chat_shape_of_text(struct slice text);
 
 // Of one model, made once.
 struct chat_rules {
-    enum chat_engine engine;
+    enum dialect_engine engine;
     // The engine gives the template lists of parts (template_loops_over_content).
     bool content_is_list;
     bool knows_developer; // the template has the word in quotes

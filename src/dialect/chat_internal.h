@@ -11,53 +11,57 @@
 #include "dialect/chat.h"
 #include "json/json.h"
 
-// A row of a table of names.  Names with escapes are found too, slower.
-struct chat_name {
-    const char *text;
-    uint32_t size;
-};
-#define CHAT_NAME(text)                                                                            \
-    {                                                                                              \
-        (text), sizeof(text) - 1                                                                   \
-    }
-// The index of the name that equals `key`, which is raw; `count` when no name does.
-uint32_t chat_name_find(const struct chat_name *names, uint32_t count, struct slice key);
+// The index of a text in a list of names; `count`: not among them.
+uint32_t chat_name_find(const char *const *names, uint32_t count, struct slice text);
+// The same for a key as json.h handed it out, with escapes.
+uint32_t chat_key_find(const char *const *names, uint32_t count, struct slice key);
 
-// Members of a body.
+// Members of a body.  UNFOLLOWED ones change the prompt in ways that we do not follow, unless they
+// are null or false.
+#define CHAT_FIELD_MAP(FOLLOWED, UNFOLLOWED)                                                       \
+    FOLLOWED(MESSAGES, "messages")                                                                 \
+    FOLLOWED(TOOLS, "tools")                                                                       \
+    FOLLOWED(TOOL_CHOICE, "tool_choice")                                                           \
+    FOLLOWED(DOCUMENTS, "documents")                                                               \
+    FOLLOWED(GENERATION, "add_generation_prompt")                                                  \
+    FOLLOWED(KWARGS, "chat_template_kwargs")                                                       \
+    FOLLOWED(EFFORT, "reasoning_effort")                                                           \
+    FOLLOWED(REASONING, "reasoning")                                                               \
+    FOLLOWED(TRANSFER, "kv_transfer_params")                                                       \
+    UNFOLLOWED(CONTINUE, "continue_final_message")                                                 \
+    UNFOLLOWED(SPECIAL_TOKENS, "add_special_tokens")                                               \
+    UNFOLLOWED(TEMPLATE, "chat_template")                                                          \
+    UNFOLLOWED(INPUT_IDS, "input_ids")                                                             \
+    UNFOLLOWED(TOKEN_IDS, "prompt_token_ids")                                                      \
+    UNFOLLOWED(TRUNCATE, "truncate_prompt_tokens")                                                 \
+    UNFOLLOWED(SESSION, "session_params")
+
 enum chat_field {
-    CHAT_FIELD_MESSAGES,
-    CHAT_FIELD_TOOLS,
-    CHAT_FIELD_TOOL_CHOICE,
-    CHAT_FIELD_DOCUMENTS,
-    CHAT_FIELD_GENERATION,
-    CHAT_FIELD_KWARGS,
-    CHAT_FIELD_EFFORT,
-    CHAT_FIELD_REASONING,
-    CHAT_FIELD_TRANSFER,
-    CHAT_FIELD_CONTINUE,
-    CHAT_FIELD_SPECIAL_TOKENS,
-    CHAT_FIELD_TEMPLATE,
-    CHAT_FIELD_INPUT_IDS,
-    CHAT_FIELD_TOKEN_IDS,
-    CHAT_FIELD_TRUNCATE,
-    CHAT_FIELD_SESSION,
-    chat_field_count
+#define X(name, text) CHAT_FIELD_##name,
+    CHAT_FIELD_MAP(X, X)
+#undef X
+        chat_field_count
 };
 
 // Members of a message.
+#define CHAT_KEY_MAP(X)                                                                            \
+    X(ROLE, "role")                                                                                \
+    X(CONTENT, "content")                                                                          \
+    X(NAME, "name")                                                                                \
+    X(TOOL_CALLS, "tool_calls")                                                                    \
+    X(TOOL_CALL_ID, "tool_call_id")                                                                \
+    X(REASONING, "reasoning")                                                                      \
+    X(REASONING_CONTENT, "reasoning_content")                                                      \
+    X(TASK, "task")                                                                                \
+    X(TOOLS, "tools")                                                                              \
+    X(PHASE, "phase")                                                                              \
+    X(PREFIX, "prefix")
+
 enum chat_key {
-    CHAT_KEY_ROLE,
-    CHAT_KEY_CONTENT,
-    CHAT_KEY_NAME,
-    CHAT_KEY_TOOL_CALLS,
-    CHAT_KEY_TOOL_CALL_ID,
-    CHAT_KEY_REASONING,
-    CHAT_KEY_REASONING_CONTENT,
-    CHAT_KEY_TASK,
-    CHAT_KEY_TOOLS,
-    CHAT_KEY_PHASE,
-    CHAT_KEY_PREFIX,
-    chat_key_count
+#define X(name, text) CHAT_KEY_##name,
+    CHAT_KEY_MAP(X)
+#undef X
+        chat_key_count
 };
 
 // A missing member is UNDEFINED, a null one NONE.  The role is a string; the content a string, or a
@@ -70,6 +74,17 @@ struct chat_message {
 static inline bool chat_is_given(const struct value *value)
 {
     return value->kind > VALUE_NONE;
+}
+
+// UNDEFINED instead of NONE.
+static inline struct value chat_given(struct value value)
+{
+    return chat_is_given(&value) ? value : (struct value){0};
+}
+
+static inline struct value chat_word(const char *text)
+{
+    return value_string(slice_str(text));
 }
 
 // Values whose number is not known beforehand.
@@ -106,8 +121,19 @@ typedef bool chat_make_fn(struct chat_walk *walk, const struct value *item, stru
 bool chat_map(struct chat_walk *walk, const struct value_list *list, chat_make_fn *make,
               struct value *out);
 
+// A dict of these members in this order, without those that are UNDEFINED.
+struct chat_member {
+    const char *key;
+    struct value value;
+};
+bool chat_dict_of(struct chat_walk *walk, const struct chat_member *members, uint32_t count,
+                  struct value *out);
+
 // {"type": "text", "text": text} of a string.
 bool chat_text_part(struct chat_walk *walk, const struct value *text, struct value *out);
+// A content as the template sees it: a list of parts, or its texts joined; "" without a text.
+bool chat_content(struct chat_walk *walk, const struct value *content, bool keeps_parts,
+                  const char *separator, bool skips_empty, struct value *out);
 // The strings of a list with the separator between them; empty ones count unless `skips_empty`.
 bool chat_join(struct chat_walk *walk, const struct value_list *list, const char *separator,
                bool skips_empty, struct value *out);
@@ -128,13 +154,8 @@ struct chat_dict {
 };
 bool chat_dict_begin(struct chat_walk *walk, uint32_t capacity, struct chat_dict *out);
 void chat_dict_append(struct chat_dict *dict, struct slice key, struct value value);
-static inline void chat_dict_add(struct chat_dict *dict, const char *key, struct value value)
-{
-    chat_dict_append(dict, slice_str(key), value);
-}
 // The same for a key that may be there: its value is replaced.
 void chat_dict_put(struct chat_dict *dict, struct slice key, struct value value);
-void chat_dict_put_all(struct chat_dict *dict, const struct value_dict *members);
 struct value chat_dict_end(const struct chat_dict *dict);
 
 bool chat_reads(const struct chat_walk *walk, struct slice variable);
@@ -149,6 +170,9 @@ struct chat_kwargs {
 };
 // How many members a maker may put on top of these.
 enum { chat_kwargs_extra_max = 3 };
+
+// Puts all of them into the variables.
+void chat_kwargs_put(const struct value_dict *kwargs, struct chat_dict *variables);
 
 // The differences between engines.
 struct chat_maker {
@@ -167,12 +191,11 @@ struct chat_maker {
 extern const struct chat_maker chat_vllm;
 extern const struct chat_maker chat_sglang;
 
-bool chat_is_one_of(struct slice name, const char *const *names, uint32_t count);
 // A member of a dict; UNDEFINED when it is missing.
-struct value chat_member(const struct value_dict *dict, const char *key);
+struct value chat_get(const struct value_dict *dict, const char *key);
 // The same; NONE when it is missing, refused when it is neither of `kind` nor NONE.
-bool chat_member_of_kind(struct chat_walk *walk, const struct value_dict *dict, const char *key,
-                         enum value_kind kind, struct value *out);
+bool chat_get_of_kind(struct chat_walk *walk, const struct value_dict *dict, const char *key,
+                      enum value_kind kind, struct value *out);
 // The function of a tool, or of a call of one; NULL, refused, when it has none.
 const struct value_dict *chat_function_of(struct chat_walk *walk, const struct value *tool);
 // The function of a tool, checked, with these members in this order: NONE for missing ones, but

@@ -9,25 +9,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const struct chat_name message_names[chat_key_count] = {
-    [CHAT_KEY_ROLE] = CHAT_NAME("role"),
-    [CHAT_KEY_CONTENT] = CHAT_NAME("content"),
-    [CHAT_KEY_NAME] = CHAT_NAME("name"),
-    [CHAT_KEY_TOOL_CALLS] = CHAT_NAME("tool_calls"),
-    [CHAT_KEY_TOOL_CALL_ID] = CHAT_NAME("tool_call_id"),
-    [CHAT_KEY_REASONING] = CHAT_NAME("reasoning"),
-    [CHAT_KEY_REASONING_CONTENT] = CHAT_NAME("reasoning_content"),
-    [CHAT_KEY_TASK] = CHAT_NAME("task"),
-    [CHAT_KEY_TOOLS] = CHAT_NAME("tools"),
-    [CHAT_KEY_PHASE] = CHAT_NAME("phase"),
-    [CHAT_KEY_PREFIX] = CHAT_NAME("prefix"),
+static const char *const message_names[] = {
+#define X(name, text) text,
+    CHAT_KEY_MAP(X)
+#undef X
 };
 
 enum part_key { PART_TYPE, PART_TEXT, part_key_count };
-static const struct chat_name part_names[part_key_count] = {
-    [PART_TYPE] = CHAT_NAME("type"),
-    [PART_TEXT] = CHAT_NAME("text"),
-};
+static const char *const part_names[] = {[PART_TYPE] = "type", [PART_TEXT] = "text"};
 
 bool chat_refuse(struct chat_walk *walk, const char *format, ...)
 {
@@ -40,19 +29,21 @@ bool chat_refuse(struct chat_walk *walk, const char *format, ...)
     return value_fail(walk->room, STATUS_MALFORMED, "%s", text);
 }
 
-uint32_t chat_name_find(const struct chat_name *names, uint32_t count, struct slice key)
+uint32_t chat_name_find(const char *const *names, uint32_t count, struct slice text)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (names[i].size == key.size && memcmp(names[i].text, key.bytes, key.size) == 0) {
-            return i;
-        }
-    }
-    if (key.size == 0 || memchr(key.bytes, '\\', key.size) == NULL) {
-        return count;
-    }
     uint32_t i = 0;
-    while (i < count && !json_string_is(key, names[i].text)) {
+    while (i < count && !slice_is(text, names[i])) {
         i++;
+    }
+    return i;
+}
+
+uint32_t chat_key_find(const char *const *names, uint32_t count, struct slice key)
+{
+    uint32_t i = chat_name_find(names, count, key);
+    if (i == count && key.size > 0 && memchr(key.bytes, '\\', key.size) != NULL) {
+        for (i = 0; i < count && !json_string_is(key, names[i]); i++) {
+        }
     }
     return i;
 }
@@ -84,7 +75,7 @@ bool chat_list_of(struct chat_walk *walk, const struct chat_values *values, stru
     if (values->count > 0) {
         memcpy(list->items, values->items, values->count * sizeof(list->items[0]));
     }
-    *out = (struct value){.kind = VALUE_LIST, .list = list};
+    *out = value_of_list(list);
     return true;
 }
 
@@ -136,13 +127,6 @@ void chat_dict_put(struct chat_dict *dict, struct slice key, struct value value)
     inner->count += i == inner->count;
 }
 
-void chat_dict_put_all(struct chat_dict *dict, const struct value_dict *members)
-{
-    for (uint32_t i = 0; i < members->count; i++) {
-        chat_dict_put(dict, members->members[i].key.string, members->members[i].value);
-    }
-}
-
 struct value chat_dict_end(const struct chat_dict *dict)
 {
     return (struct value){.kind = VALUE_DICT, .dict = dict->dict};
@@ -158,20 +142,45 @@ bool chat_map(struct chat_walk *walk, const struct value_list *list, chat_make_f
             return false;
         }
     }
-    *out = (struct value){.kind = VALUE_LIST, .list = made};
+    *out = value_of_list(made);
     return made != NULL;
+}
+
+bool chat_dict_of(struct chat_walk *walk, const struct chat_member *members, uint32_t count,
+                  struct value *out)
+{
+    struct chat_dict made;
+    uint32_t made_count = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        made_count += members[i].value.kind != VALUE_UNDEFINED;
+    }
+    if (!chat_dict_begin(walk, made_count, &made)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (members[i].value.kind != VALUE_UNDEFINED) {
+            chat_dict_append(&made, slice_str(members[i].key), members[i].value);
+        }
+    }
+    *out = chat_dict_end(&made);
+    return true;
 }
 
 bool chat_text_part(struct chat_walk *walk, const struct value *text, struct value *out)
 {
-    struct chat_dict part;
+    const struct chat_member part[] = {{"type", chat_word("text")}, {"text", *text}};
+    return chat_dict_of(walk, part, ARRAY_COUNT(part), out);
+}
 
-    if (!chat_dict_begin(walk, 2, &part)) {
-        return false;
+bool chat_content(struct chat_walk *walk, const struct value *content, bool keeps_parts,
+                  const char *separator, bool skips_empty, struct value *out)
+{
+    if (content->kind == VALUE_LIST) {
+        return keeps_parts ? chat_map(walk, content->list, chat_text_part, out)
+                           : chat_join(walk, content->list, separator, skips_empty, out);
     }
-    chat_dict_add(&part, "type", value_string(slice_str("text")));
-    chat_dict_add(&part, "text", *text);
-    *out = chat_dict_end(&part);
+    *out = content->kind == VALUE_STRING ? *content : chat_word("");
     return true;
 }
 
@@ -223,7 +232,7 @@ static bool part_read(struct chat_walk *walk, struct json *json)
     struct value text;
 
     while (json_next(json, &item)) {
-        uint32_t key = chat_name_find(part_names, part_key_count, item.key);
+        uint32_t key = chat_key_find(part_names, part_key_count, item.key);
         if (key < part_key_count) {
             found[key] = item.value;
         } else {
@@ -276,8 +285,7 @@ static bool message_member_read(struct chat_walk *walk, struct json *json, enum 
     case CHAT_KEY_TOOL_CALLS:
     case CHAT_KEY_TOOLS:
         if (value->kind != JSON_ARRAY) {
-            return chat_refuse(walk, "%s of a message that are not a list",
-                               message_names[key].text);
+            return chat_refuse(walk, "%s of a message that are not a list", message_names[key]);
         }
         // json_close reports a failure of the cursor.
         return json_skip(json, value) && value_from_json(walk->room, value->raw, out);
@@ -294,7 +302,7 @@ static bool message_member_read(struct chat_walk *walk, struct json *json, enum 
         break;
     }
     if (value->kind != JSON_STRING) {
-        return chat_refuse(walk, "a %s of a message that is not a text", message_names[key].text);
+        return chat_refuse(walk, "a %s of a message that is not a text", message_names[key]);
     }
     return chat_string(walk, value->raw, out);
 }
@@ -305,7 +313,7 @@ bool chat_message_read(struct chat_walk *walk, struct json *json, struct chat_me
 
     *out = (struct chat_message){0};
     while (json_next(json, &item)) {
-        uint32_t key = chat_name_find(message_names, chat_key_count, item.key);
+        uint32_t key = chat_key_find(message_names, chat_key_count, item.key);
         if (key < chat_key_count &&
             !message_member_read(walk, json, (enum chat_key)key, &item.value, &out->values[key])) {
             return false;

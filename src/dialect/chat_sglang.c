@@ -15,18 +15,6 @@ static const char *const generic_roles[] = {
     "system", "assistant", "tool", "function", "developer", "latest_reminder", "root",
 };
 
-static bool sglang_content(struct chat_walk *walk, const struct value *content, bool is_tool,
-                           struct value *out)
-{
-    if (content->kind == VALUE_LIST) {
-        return walk->rules->content_is_list && !is_tool
-                   ? chat_map(walk, content->list, chat_text_part, out)
-                   : chat_join(walk, content->list, " ", false, out);
-    }
-    *out = content->kind == VALUE_STRING ? *content : value_string(slice_str(""));
-    return true;
-}
-
 // Arguments are an object, or the text of one.
 static bool sglang_arguments(struct chat_walk *walk, struct value *arguments)
 {
@@ -46,57 +34,27 @@ static bool sglang_call(struct chat_walk *walk, const struct value *call, struct
     struct value id;
     struct value index;
     struct value name;
-    struct chat_dict function;
-    struct chat_dict made;
+    struct value function;
 
-    if (given == NULL || !chat_member_of_kind(walk, call->dict, "id", VALUE_STRING, &id) ||
-        !chat_member_of_kind(walk, call->dict, "index", VALUE_INT, &index) ||
-        !chat_member_of_kind(walk, given, "name", VALUE_STRING, &name)) {
+    if (given == NULL || !chat_get_of_kind(walk, call->dict, "id", VALUE_STRING, &id) ||
+        !chat_get_of_kind(walk, call->dict, "index", VALUE_INT, &index) ||
+        !chat_get_of_kind(walk, given, "name", VALUE_STRING, &name)) {
         return false;
     }
-    struct value arguments = chat_member(given, "arguments");
+    struct value arguments = chat_get(given, "arguments");
     if (arguments.kind == VALUE_UNDEFINED) {
         arguments = value_none();
     }
-    if (!sglang_arguments(walk, &arguments) || !chat_dict_begin(walk, 2, &function) ||
-        !chat_dict_begin(walk, 4, &made)) {
+    if (!sglang_arguments(walk, &arguments)) {
         return false;
     }
-    chat_dict_add(&function, "name", name);
-    chat_dict_add(&function, "arguments", arguments);
-    chat_dict_add(&made, "id", id);
-    chat_dict_add(&made, "index", index);
-    chat_dict_add(&made, "type", value_string(slice_str("function")));
-    chat_dict_add(&made, "function", chat_dict_end(&function));
-    *out = chat_dict_end(&made);
-    return true;
-}
-
-static void add_given(struct chat_dict *made, const char *key, const struct value *value)
-{
-    if (chat_is_given(value)) {
-        chat_dict_add(made, key, *value);
-    }
-}
-
-static bool sglang_generic(struct chat_walk *walk, const struct value *values,
-                           struct chat_dict *made)
-{
-    add_given(made, "tool_call_id", &values[CHAT_KEY_TOOL_CALL_ID]);
-    add_given(made, "name", &values[CHAT_KEY_NAME]);
-    add_given(made, "reasoning_content", &values[CHAT_KEY_REASONING_CONTENT]);
-    if (values[CHAT_KEY_TOOL_CALLS].kind != VALUE_LIST) {
-        return true;
-    }
-    if (!slice_is(values[CHAT_KEY_ROLE].string, "assistant")) {
-        return chat_refuse(walk, "tool_calls of a message that is not the assistant's");
-    }
-    struct value calls;
-    if (!chat_map(walk, values[CHAT_KEY_TOOL_CALLS].list, sglang_call, &calls)) {
+    const struct chat_member inner[] = {{"name", name}, {"arguments", arguments}};
+    if (!chat_dict_of(walk, inner, ARRAY_COUNT(inner), &function)) {
         return false;
     }
-    chat_dict_add(made, "tool_calls", calls);
-    return true;
+    const struct chat_member members[] = {
+        {"id", id}, {"index", index}, {"type", chat_word("function")}, {"function", function}};
+    return chat_dict_of(walk, members, ARRAY_COUNT(members), out);
 }
 
 // Members that not all releases hand on to the template.
@@ -115,89 +73,78 @@ static bool sglang_message(struct chat_walk *walk, const struct chat_message *me
                            struct value *out)
 {
     const struct value *values = message->values;
+    const struct value absent = {0};
+    const struct value *given_calls = &values[CHAT_KEY_TOOL_CALLS];
     struct slice role = values[CHAT_KEY_ROLE].string;
+    bool is_list = walk->rules->content_is_list;
     bool is_user = slice_is(role, "user");
     struct value content;
-    struct chat_dict made;
+    struct value calls = absent;
 
-    if (!is_user && !chat_is_one_of(role, generic_roles, ARRAY_COUNT(generic_roles))) {
+    if (!is_user && chat_name_find(generic_roles, ARRAY_COUNT(generic_roles), role) ==
+                        ARRAY_COUNT(generic_roles)) {
         return chat_refuse(walk, "a role that is not known");
     }
     if (is_unfollowed(values)) {
         return chat_refuse(walk, "tools, phase, prefix or reasoning of a message");
     }
-    if (!sglang_content(walk, &values[CHAT_KEY_CONTENT], slice_is(role, "tool"), &content) ||
-        !chat_dict_begin(walk, is_user ? 2 : 6, &made)) {
+    bool has_calls = !is_user && given_calls->kind == VALUE_LIST;
+    if (has_calls && !slice_is(role, "assistant")) {
+        return chat_refuse(walk, "tool_calls of a message that is not the assistant's");
+    }
+    if (!chat_content(walk, &values[CHAT_KEY_CONTENT], is_list && !slice_is(role, "tool"), " ",
+                      false, &content) ||
+        (has_calls && !chat_map(walk, given_calls->list, sglang_call, &calls))) {
         return false;
     }
     // A content that stays a list is put back behind the others.
-    bool is_last = values[CHAT_KEY_CONTENT].kind == VALUE_LIST && walk->rules->content_is_list;
-    chat_dict_add(&made, "role", values[CHAT_KEY_ROLE]);
-    if (!is_last) {
-        chat_dict_add(&made, "content", content);
-    }
-    if (!is_user && !sglang_generic(walk, values, &made)) {
-        return false;
-    }
-    if (is_last) {
-        chat_dict_add(&made, "content", content);
-    }
-    *out = chat_dict_end(&made);
-    return true;
+    bool is_last = values[CHAT_KEY_CONTENT].kind == VALUE_LIST && is_list;
+    const struct chat_member members[] = {
+        {"role", values[CHAT_KEY_ROLE]},
+        {"content", is_last ? absent : content},
+        {"tool_call_id", is_user ? absent : chat_given(values[CHAT_KEY_TOOL_CALL_ID])},
+        {"name", is_user ? absent : chat_given(values[CHAT_KEY_NAME])},
+        {"reasoning_content", is_user ? absent : chat_given(values[CHAT_KEY_REASONING_CONTENT])},
+        {"tool_calls", calls},
+        {"content", is_last ? content : absent},
+    };
+    return chat_dict_of(walk, members, ARRAY_COUNT(members), out);
 }
 
 static bool sglang_finish(struct chat_walk *walk)
 {
     struct value *last = &walk->messages.items[walk->messages.count - 1];
-    struct value role = chat_member(last->dict, "role");
-    struct value content = chat_member(last->dict, "content");
-    struct chat_dict made;
+    struct value content = chat_get(last->dict, "content");
 
-    if (!slice_is(role.string, "assistant") || content.kind != VALUE_STRING) {
+    if (!slice_is(chat_get(last->dict, "role").string, "assistant") ||
+        content.kind != VALUE_STRING) {
         return true;
     }
-    if (!chat_dict_begin(walk, 2, &made)) {
-        return false;
-    }
-    chat_dict_add(&made, "role", value_string(slice_str("user")));
-    chat_dict_add(&made, "content", content);
-    *last = chat_dict_end(&made);
-    return true;
+    const struct chat_member members[] = {{"role", chat_word("user")}, {"content", content}};
+    return chat_dict_of(walk, members, ARRAY_COUNT(members), last);
 }
 
-static bool is_schema_type(const struct value *value)
+// Whether all types in a schema, which may be lists, have names that schemas have; value_from_json
+// bounds the depth.
+static bool has_schema_types(const struct value *schema, bool is_type)
 {
     static const char *const types[] = {
         "string", "number", "integer", "boolean", "object", "array", "null",
     };
-    return value->kind != VALUE_STRING || chat_is_one_of(value->string, types, ARRAY_COUNT(types));
-}
+    bool good = true;
 
-// Whether all types in a schema have names that schemas have; value_from_json bounds the depth.
-static bool has_schema_types(const struct value *schema)
-{
-    if (schema->kind == VALUE_LIST) {
-        for (uint32_t i = 0; i < schema->list->count; i++) {
-            if (!has_schema_types(&schema->list->items[i])) {
-                return false;
-            }
-        }
-        return true;
+    if (schema->kind == VALUE_STRING) {
+        return !is_type ||
+               chat_name_find(types, ARRAY_COUNT(types), schema->string) < ARRAY_COUNT(types);
     }
-    for (uint32_t i = 0; schema->kind == VALUE_DICT && i < schema->dict->count; i++) {
+    for (uint32_t i = 0; good && schema->kind == VALUE_LIST && i < schema->list->count; i++) {
+        good = has_schema_types(&schema->list->items[i], is_type);
+    }
+    for (uint32_t i = 0; good && schema->kind == VALUE_DICT && i < schema->dict->count; i++) {
         const struct value_member *member = &schema->dict->members[i];
-        bool names_type = slice_is(member->key.string, "type");
-        if ((names_type && !is_schema_type(&member->value)) || !has_schema_types(&member->value)) {
-            return false;
-        }
-        for (uint32_t j = 0;
-             names_type && member->value.kind == VALUE_LIST && j < member->value.list->count; j++) {
-            if (!is_schema_type(&member->value.list->items[j])) {
-                return false;
-            }
-        }
+        good = has_schema_types(&member->value, slice_is(member->key.string, "type"));
     }
-    return true;
+    return good;
 }
 
 // The members of a function in the order that the client has, then those it left out.
@@ -208,10 +155,9 @@ static void sglang_function_order(const struct value_dict *given,
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < given->count; i++) {
-        for (uint32_t key = 0; key < ARRAY_COUNT(keys); key++) {
-            if (slice_is(given->members[i].key.string, keys[key])) {
-                order[count++] = keys[key];
-            }
+        uint32_t key = chat_name_find(keys, ARRAY_COUNT(keys), given->members[i].key.string);
+        if (key < ARRAY_COUNT(keys)) {
+            order[count++] = keys[key];
         }
     }
     for (uint32_t key = 0; key < ARRAY_COUNT(keys); key++) {
@@ -227,40 +173,35 @@ static bool sglang_tool(struct chat_walk *walk, const struct value *tool, struct
     const struct value_dict *given = chat_function_of(walk, tool);
     const char *order[chat_function_key_count];
     struct value function;
-    struct chat_dict made;
 
     if (given == NULL) {
         return false;
     }
-    struct value parameters = chat_member(given, "parameters");
-    if (!has_schema_types(&parameters)) {
+    struct value parameters = chat_get(given, "parameters");
+    if (!has_schema_types(&parameters, false)) {
         return chat_refuse(walk, "a tool with types that schemas do not have");
     }
     sglang_function_order(given, order);
-    if (!chat_function_make(walk, given, order, &function) || !chat_dict_begin(walk, 3, &made)) {
+    if (!chat_function_make(walk, given, order, &function)) {
         return false;
     }
-    chat_dict_add(&made, "type", value_string(slice_str("function")));
-    chat_dict_add(&made, "function", function);
-    chat_dict_add(&made, "defer_loading", value_none());
-    *out = chat_dict_end(&made);
-    return true;
+    const struct chat_member members[] = {
+        {"type", chat_word("function")}, {"function", function}, {"defer_loading", value_none()}};
+    return chat_dict_of(walk, members, ARRAY_COUNT(members), out);
 }
 
 // The name that tool_choice asks for; NONE: all tools.
 static bool tool_choice_read(struct chat_walk *walk, struct value *name)
 {
-    static const char *const outer[] = {"function"};
-    static const char *const inner[] = {"name"};
     const struct json_value *choice = &walk->fields[CHAT_FIELD_TOOL_CHOICE];
-    struct json_value found = {0};
+    struct json_value function = json_member(choice, "function");
+    struct json_value found = json_member(&function, "name");
 
     *name = value_none();
     if (choice->kind != JSON_OBJECT) {
         return true;
     }
-    if (json_find(choice->raw, outer, 1, &found) != STATUS_OK || found.kind != JSON_OBJECT ||
-        json_find(found.raw, inner, 1, &found) != STATUS_OK || found.kind != JSON_STRING) {
+    if (found.kind != JSON_STRING) {
         return chat_refuse(walk, "a tool_choice without the name of a function");
     }
     return chat_string(walk, found.raw, name);
@@ -273,9 +214,9 @@ static bool keep_named_tools(struct chat_walk *walk, const struct value_list *to
     struct chat_values kept = {0};
 
     for (uint32_t i = 0; i < tools->count; i++) {
-        struct value function = chat_member(tools->items[i].dict, "function");
-        struct value own = chat_member(function.dict, "name");
-        if (slice_equal(own.string, name) && !chat_push(walk, &kept, tools->items[i])) {
+        struct value function = chat_get(tools->items[i].dict, "function");
+        if (slice_equal(chat_get(function.dict, "name").string, name) &&
+            !chat_push(walk, &kept, tools->items[i])) {
             return false;
         }
     }
@@ -291,7 +232,7 @@ static bool sglang_tools(struct chat_walk *walk, const struct value_list *tools,
     struct value chosen;
 
     *out = value_none();
-    if (tools->count == 0 || (choice->kind == JSON_STRING && json_string_is(choice->raw, "none"))) {
+    if (tools->count == 0 || json_is_string(choice, "none")) {
         return true;
     }
     if (!tool_choice_read(walk, &chosen) || !chat_map(walk, tools, sglang_tool, out)) {
@@ -323,16 +264,14 @@ static bool sglang_effort(struct chat_walk *walk, const struct value_dict *given
 static bool sglang_kwargs(struct chat_walk *walk, const struct chat_kwargs *kwargs,
                           struct chat_dict *variables)
 {
-    enum json_kind reasoning = walk->fields[CHAT_FIELD_REASONING].kind;
-
-    if (reasoning != JSON_ABSENT && reasoning != JSON_NULL) {
+    if (!json_is_unset(&walk->fields[CHAT_FIELD_REASONING])) {
         return chat_refuse(walk, "reasoning of the request");
     }
     if (value_dict_get(kwargs->defaults, slice_str("reasoning_effort")) != NULL) {
         // Whether it overrides the one of the request depends on where that is.
         return chat_refuse(walk, "reasoning_effort among the defaults");
     }
-    chat_dict_put_all(variables, kwargs->defaults);
+    chat_kwargs_put(kwargs->defaults, variables);
     if (!sglang_effort(walk, kwargs->given, variables)) {
         return false;
     }

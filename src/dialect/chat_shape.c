@@ -145,7 +145,7 @@ void chat_shape_end(struct chat_walk *walk)
 static bool has_other_than(const struct value_dict *dict, const char *const *names, uint32_t count)
 {
     for (uint32_t i = 0; i < dict->count; i++) {
-        if (!chat_is_one_of(dict->members[i].key.string, names, count)) {
+        if (chat_name_find(names, count, dict->members[i].key.string) == count) {
             return true;
         }
     }

@@ -18,29 +18,19 @@ static const char *const vllm_function_order[] = {"arguments", "name"};
 static bool vllm_content(struct chat_walk *walk, const struct value *content, bool is_tool,
                          struct value *out)
 {
-    bool is_list = walk->rules->content_is_list;
+    bool keeps_parts = walk->rules->content_is_list && !is_tool;
 
-    if (content->kind == VALUE_LIST && is_list && !is_tool && walk->has_part_members) {
+    if (keeps_parts && content->kind == VALUE_LIST && walk->has_part_members) {
         return chat_refuse(walk, "a part with more than a type and a text"); // releases differ
     }
-    if (content->kind == VALUE_LIST) {
-        return is_list && !is_tool
-                   ? chat_map(walk, content->list, chat_text_part, out)
-                   // Parts become texts before they are joined, without the empty ones; but
-                   // results of tools are joined as parts.
-                   : chat_join(walk, content->list, "\n", !is_list, out);
+    if (keeps_parts && content->kind != VALUE_LIST) {
+        // A text becomes a list of one part, and no text an empty list.
+        struct value_list *list = value_list_new(walk->room, content->kind == VALUE_STRING);
+        *out = value_of_list(list);
+        return list != NULL && (list->count == 0 || chat_text_part(walk, content, &list->items[0]));
     }
-    bool is_text = content->kind == VALUE_STRING;
-    if (!is_list || is_tool) {
-        *out = is_text ? *content : value_string(slice_str(""));
-        return true;
-    }
-    struct value_list *list = value_list_new(walk->room, is_text ? 1 : 0);
-    if (list == NULL || (is_text && !chat_text_part(walk, content, &list->items[0]))) {
-        return false;
-    }
-    *out = (struct value){.kind = VALUE_LIST, .list = list};
-    return true;
+    // Empty texts are left out, except for results of tools, which are joined as parts.
+    return chat_content(walk, content, keeps_parts, "\n", !walk->rules->content_is_list, out);
 }
 
 // A copy of `dict` with the named members, where it has them, at the front.
@@ -51,13 +41,13 @@ static bool vllm_reorder(struct chat_walk *walk, const struct value_dict *dict,
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
-        struct value value = chat_member(dict, order[i]);
+        struct value value = chat_get(dict, order[i]);
         if (value.kind != VALUE_UNDEFINED) {
-            chat_dict_add(out, order[i], value);
+            chat_dict_append(out, slice_str(order[i]), value);
         }
     }
     for (uint32_t i = 0; i < dict->count; i++) {
-        if (!chat_is_one_of(dict->members[i].key.string, order, count)) {
+        if (chat_name_find(order, count, dict->members[i].key.string) == count) {
             chat_dict_append(out, dict->members[i].key.string, dict->members[i].value);
         }
     }
@@ -102,7 +92,7 @@ static bool vllm_call(struct chat_walk *walk, const struct value *call, struct v
     struct chat_dict function;
     struct chat_dict made;
 
-    if (given == NULL || !vllm_arguments(walk, chat_member(given, "arguments"), &arguments) ||
+    if (given == NULL || !vllm_arguments(walk, chat_get(given, "arguments"), &arguments) ||
         !vllm_reorder(walk, given, vllm_function_order, ARRAY_COUNT(vllm_function_order),
                       &function) ||
         !vllm_reorder(walk, call->dict, vllm_call_order, ARRAY_COUNT(vllm_call_order), &made)) {
@@ -111,29 +101,6 @@ static bool vllm_call(struct chat_walk *walk, const struct value *call, struct v
     chat_dict_put(&function, slice_str("arguments"), arguments);
     chat_dict_put(&made, slice_str("function"), chat_dict_end(&function));
     *out = chat_dict_end(&made);
-    return true;
-}
-
-static bool vllm_assistant(struct chat_walk *walk, const struct chat_message *message,
-                           struct chat_dict *made)
-{
-    const struct value *calls = &message->values[CHAT_KEY_TOOL_CALLS];
-    const struct value *reasoning = &message->values[CHAT_KEY_REASONING];
-
-    if (calls->kind == VALUE_LIST && calls->list->count > 0) {
-        struct value value;
-        if (!chat_map(walk, calls->list, vllm_call, &value)) {
-            return false;
-        }
-        chat_dict_add(made, "tool_calls", value);
-    }
-    if (!chat_is_given(reasoning)) {
-        reasoning = &message->values[CHAT_KEY_REASONING_CONTENT];
-    }
-    if (chat_is_given(reasoning)) {
-        chat_dict_add(made, "reasoning", *reasoning);
-        chat_dict_add(made, "reasoning_content", *reasoning);
-    }
     return true;
 }
 
@@ -157,12 +124,16 @@ static bool vllm_message(struct chat_walk *walk, const struct chat_message *mess
                          struct value *out)
 {
     const struct value *values = message->values;
+    const struct value absent = {0};
     struct slice role = values[CHAT_KEY_ROLE].string;
     bool is_assistant = slice_is(role, "assistant");
     bool is_developer = slice_is(role, "developer");
+    bool is_renamed = is_developer && !walk->rules->knows_developer;
     bool is_tool = slice_is(role, "tool");
-    struct value content = value_none();
-    struct chat_dict made;
+    const struct value *given_calls = &values[CHAT_KEY_TOOL_CALLS];
+    struct value content;
+    struct value calls = absent;
+    struct value reasoning = absent;
 
     if (chat_is_given(&values[CHAT_KEY_TOOLS])) {
         return chat_refuse(walk, "tools of a message");
@@ -170,74 +141,54 @@ static bool vllm_message(struct chat_walk *walk, const struct chat_message *mess
     if (slice_is(role, "system") && has_billing_line(&values[CHAT_KEY_CONTENT])) {
         return chat_refuse(walk, "a billing header in a system message");
     }
+    bool has_calls =
+        is_assistant && given_calls->kind == VALUE_LIST && given_calls->list->count > 0;
     if (!vllm_content(walk, &values[CHAT_KEY_CONTENT], is_tool, &content) ||
-        !chat_dict_begin(walk, is_assistant ? 7 : 5, &made)) {
+        (has_calls && !chat_map(walk, given_calls->list, vllm_call, &calls))) {
         return false;
     }
-    bool is_renamed = is_developer && !walk->rules->knows_developer;
-    chat_dict_add(&made, "role",
-                  is_renamed ? value_string(slice_str("system")) : values[CHAT_KEY_ROLE]);
-    chat_dict_add(&made, "content", content);
-    if (is_assistant && !vllm_assistant(walk, message, &made)) {
-        return false;
+    if (is_assistant) {
+        bool is_given = chat_is_given(&values[CHAT_KEY_REASONING]);
+        reasoning = chat_given(values[is_given ? CHAT_KEY_REASONING : CHAT_KEY_REASONING_CONTENT]);
     }
-    if (is_tool && values[CHAT_KEY_TOOL_CALL_ID].kind != VALUE_UNDEFINED) {
-        chat_dict_add(&made, "tool_call_id", values[CHAT_KEY_TOOL_CALL_ID]);
-    }
-    if (chat_is_given(&values[CHAT_KEY_NAME])) {
-        chat_dict_add(&made, "name", values[CHAT_KEY_NAME]);
-    }
-    if (chat_is_given(&values[CHAT_KEY_TASK])) {
-        chat_dict_add(&made, "task", values[CHAT_KEY_TASK]);
-    }
-    if (is_developer && !is_renamed) {
-        chat_dict_add(&made, "tools", value_none());
-    }
-    *out = chat_dict_end(&made);
-    return true;
+    const struct chat_member members[] = {
+        {"role", is_renamed ? chat_word("system") : values[CHAT_KEY_ROLE]},
+        {"content", content},
+        {"tool_calls", calls},
+        {"reasoning", reasoning},
+        {"reasoning_content", reasoning},
+        {"tool_call_id", is_tool ? values[CHAT_KEY_TOOL_CALL_ID] : absent},
+        {"name", chat_given(values[CHAT_KEY_NAME])},
+        {"task", chat_given(values[CHAT_KEY_TASK])},
+        {"tools", is_developer && !is_renamed ? value_none() : absent},
+    };
+    return chat_dict_of(walk, members, ARRAY_COUNT(members), out);
 }
 
 static bool is_system_message(const struct value *message)
 {
-    struct value role = chat_member(message->dict, "role");
-    return slice_is(role.string, "system");
+    return slice_is(chat_get(message->dict, "role").string, "system");
 }
 
-// The text of a content, whose parts are lines when it is a list.
-static bool content_text(struct chat_walk *walk, struct value content, struct value *out)
+// Adds the text of a content to `texts`; the parts of a list are its lines.
+static bool push_content_text(struct chat_walk *walk, struct value content,
+                              struct chat_values *texts)
 {
     struct chat_values lines = {0};
     struct value list;
+    struct value text = content;
 
-    if (content.kind == VALUE_STRING) {
-        *out = content;
-        return true;
-    }
-    for (uint32_t i = 0; i < content.list->count; i++) {
-        if (!chat_push(walk, &lines, chat_member(content.list->items[i].dict, "text"))) {
-            return false;
-        }
-    }
-    return chat_list_of(walk, &lines, &list) && chat_join(walk, list.list, "\n", false, out);
-}
-
-// Sorts messages into the texts of systems, and others.
-static bool separate_systems(struct chat_walk *walk, struct chat_values *texts,
-                             struct chat_values *others)
-{
-    for (uint32_t i = 0; i < walk->messages.count; i++) {
-        const struct value *message = &walk->messages.items[i];
-        struct value text;
-        if (!is_system_message(message)) {
-            if (!chat_push(walk, others, *message)) {
+    if (content.kind == VALUE_LIST) {
+        for (uint32_t i = 0; i < content.list->count; i++) {
+            if (!chat_push(walk, &lines, chat_get(content.list->items[i].dict, "text"))) {
                 return false;
             }
-        } else if (!content_text(walk, chat_member(message->dict, "content"), &text) ||
-                   !chat_push(walk, texts, text)) {
+        }
+        if (!chat_list_of(walk, &lines, &list) || !chat_join(walk, list.list, "\n", false, &text)) {
             return false;
         }
     }
-    return true;
+    return chat_push(walk, texts, text);
 }
 
 // Puts one system message, with the texts of all, before the other messages.
@@ -247,18 +198,24 @@ static bool merge_systems(struct chat_walk *walk)
     struct chat_values others = {0};
     struct value list;
     struct value content;
-    struct chat_dict made;
 
-    if (!chat_push(walk, &others, value_none()) || !separate_systems(walk, &texts, &others) ||
-        !chat_list_of(walk, &texts, &list) || !chat_join(walk, list.list, "\n\n", true, &content) ||
-        !chat_dict_begin(walk, 2, &made)) {
+    if (!chat_push(walk, &others, value_none())) { // the place of the system message
         return false;
     }
-    chat_dict_add(&made, "role", value_string(slice_str("system")));
-    chat_dict_add(&made, "content", content);
-    others.items[0] = chat_dict_end(&made);
+    for (uint32_t i = 0; i < walk->messages.count; i++) {
+        const struct value *message = &walk->messages.items[i];
+        if (!(is_system_message(message)
+                  ? push_content_text(walk, chat_get(message->dict, "content"), &texts)
+                  : chat_push(walk, &others, *message))) {
+            return false;
+        }
+    }
+    if (!chat_list_of(walk, &texts, &list) || !chat_join(walk, list.list, "\n\n", true, &content)) {
+        return false;
+    }
+    const struct chat_member members[] = {{"role", chat_word("system")}, {"content", content}};
     walk->messages = others;
-    return true;
+    return chat_dict_of(walk, members, ARRAY_COUNT(members), &walk->messages.items[0]);
 }
 
 static bool vllm_finish(struct chat_walk *walk)
@@ -279,16 +236,13 @@ static bool vllm_tool(struct chat_walk *walk, const struct value *tool, struct v
     static const char *const order[] = {"name", "description", "parameters", "strict"};
     const struct value_dict *given = chat_function_of(walk, tool);
     struct value function;
-    struct chat_dict made;
 
-    if (given == NULL || !chat_member_of_kind(walk, given, "parameters", VALUE_DICT, &function) ||
-        !chat_function_make(walk, given, order, &function) || !chat_dict_begin(walk, 2, &made)) {
+    if (given == NULL || !chat_get_of_kind(walk, given, "parameters", VALUE_DICT, &function) ||
+        !chat_function_make(walk, given, order, &function)) {
         return false;
     }
-    chat_dict_add(&made, "type", value_string(slice_str("function")));
-    chat_dict_add(&made, "function", function);
-    *out = chat_dict_end(&made);
-    return true;
+    const struct chat_member members[] = {{"type", chat_word("function")}, {"function", function}};
+    return chat_dict_of(walk, members, ARRAY_COUNT(members), out);
 }
 
 static bool vllm_tools(struct chat_walk *walk, const struct value_list *tools, struct value *out)

@@ -42,20 +42,6 @@ static bool template_reads_variable(const void *owner, struct slice variable)
     return template_reads(owner, variable);
 }
 
-static enum chat_engine chat_engine_of(enum dialect_engine engine)
-{
-    switch (engine) {
-    case DIALECT_VLLM:
-        return CHAT_VLLM;
-    case DIALECT_SGLANG:
-        return CHAT_SGLANG;
-    case DIALECT_TRTLLM:
-    case DIALECT_PLAIN:
-        break;
-    }
-    return CHAT_PLAIN;
-}
-
 static bool dialect_compile(struct dialect *dialect, const struct dialect_options *options,
                             struct slice source, struct dialect_chat *out)
 {
@@ -68,7 +54,7 @@ static bool dialect_compile(struct dialect *dialect, const struct dialect_option
         return false;
     }
     out->rules = (struct chat_rules){
-        .engine = chat_engine_of(options->engine),
+        .engine = options->engine,
         .content_is_list = takes_parts(options, out->template, source),
         .knows_developer =
             contains_word(source, "'developer'") || contains_word(source, "\"developer\""),

@@ -27,7 +27,6 @@
 
 struct memo;
 
-enum dialect_engine { DIALECT_VLLM, DIALECT_SGLANG, DIALECT_TRTLLM, DIALECT_PLAIN };
 enum dialect_content { DIALECT_CONTENT_AUTO, DIALECT_CONTENT_TEXT, DIALECT_CONTENT_PARTS };
 
 enum { dialect_error_size = 512, dialect_model_max = 64 };

@@ -9,16 +9,14 @@
 #include <stdlib.h>
 
 // An id as the key of a member, and the text that it stands for, which is put at `*at`.
-static bool read_special(struct slice key, struct slice object, uint8_t **at,
+static bool read_special(struct slice key, const struct json_value *object, uint8_t **at,
                          struct tokenizer_special *out)
 {
-    static const char *const name = "content";
-    struct json_value content = {0};
+    struct json_value content = json_member(object, "content");
     struct slice text = {0};
     uint64_t id = 0;
 
-    if (!slice_parse_u64(key, &id) || id > UINT32_MAX ||
-        json_find(object, &name, 1, &content) != STATUS_OK || content.kind != JSON_STRING ||
+    if (!slice_parse_u64(key, &id) || id > UINT32_MAX || content.kind != JSON_STRING ||
         json_string_decode(content.raw, *at, content.raw.size, &text) != STATUS_OK) {
         return false;
     }
@@ -36,24 +34,16 @@ static enum status read_specials(struct slice object, struct rank_specials *out)
     if (items == NULL) {
         return STATUS_EXHAUSTED;
     }
-    struct json json = json_open(object);
+    struct json json = json_inside(object);
     struct json_item item;
     uint8_t *at = (uint8_t *)(items + capacity);
     uint32_t count = 0;
-    bool good = json_next(&json, &item);
-    json_enter(&json);
-    while (good && json_next(&json, &item)) {
-        struct tokenizer_special special;
+    while (json_next_whole(&json, &item)) {
         ASSERT(count < capacity);
-        good = item.value.kind == JSON_OBJECT && json_skip(&json, &item.value) &&
-               read_special(item.key, item.value.raw, &at, &special);
-        if (good) {
-            items[count++] = special;
+        if (!read_special(item.key, &item.value, &at, &items[count++])) {
+            free(items);
+            return STATUS_MALFORMED;
         }
-    }
-    if (!good) {
-        free(items);
-        return STATUS_MALFORMED;
     }
     *out = (struct rank_specials){.items = items, .count = count};
     return STATUS_OK;

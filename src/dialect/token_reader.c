@@ -208,70 +208,55 @@ static bool may_use_shape(const struct token_request *request, uint32_t shape)
 
 static enum status token_reader_render(struct token_reader *reader,
                                        const struct token_request *request,
-                                       const struct dialect_chat *how, struct chat *chat,
-                                       struct slice *text)
+                                       const struct template *template, const struct chat *chat)
 {
     struct text out = text_over(reader->text, reader->text_max);
     struct template_output output = {.text = &out};
     struct template_error why = {0};
     enum status status = template_render(
-        how->template,
+        template,
         &(struct template_input){
             .variables = chat->variables,
             .now = template_time_of(request->wall_s, request->dialect->utc_offset_s),
             .step_max = step_max,
         },
         &reader->arena, &output, &why);
-    *text = text_slice(&out);
     if (status == STATUS_OK && output.used_time &&
         dialect_is_midnight(request->dialect, request->wall_s, clock_skew_s)) {
         return token_reader_refuse(reader, STATUS_MALFORMED,
                                    "it has a date, which is about to change");
     }
+    // No special tokens: the template has written those that the engine's tokenizer would add.
+    reader->task.input = (struct tokenizer_input){.text = text_slice(&out)};
     return status == STATUS_OK ? STATUS_OK : token_reader_refuse(reader, status, why.text);
-}
-
-// The variables of a chat, by the rules of the template that will token_reader_render it.
-static enum status token_reader_chat(struct token_reader *reader,
-                                     const struct token_request *request,
-                                     const struct dialect_chat **how, struct chat *chat)
-{
-    const struct dialect *dialect = request->dialect;
-    struct value_room room = {.arena = &reader->arena, .steps_left = step_max};
-
-    *how = &dialect->chat;
-    arena_reset(&reader->arena);
-    enum status status = chat_read(&dialect->chat.rules, request->body, &room, chat);
-    if (status == STATUS_OK && chat->has_tools && dialect->tool_chat.template != NULL) {
-        *how = &dialect->tool_chat;
-        status = chat_read(&dialect->tool_chat.rules, request->body, &room, chat);
-    }
-    return status == STATUS_OK ? STATUS_OK : token_reader_refuse(reader, status, room.error);
 }
 
 static enum status token_reader_begin_chat(struct token_reader *reader,
                                            const struct token_request *request)
 {
-    const struct dialect_chat *how = NULL;
+    const struct dialect *dialect = request->dialect;
+    const struct dialect_chat *how = &dialect->chat;
+    struct value_room room = {.arena = &reader->arena, .steps_left = step_max};
     struct chat chat = {0};
-    struct slice text = {0};
 
-    if (request->dialect->chat.template == NULL) {
-        return token_reader_refuse(reader, STATUS_MALFORMED, request->dialect->chat_error);
+    if (how->template == NULL) {
+        return token_reader_refuse(reader, STATUS_MALFORMED, dialect->chat_error);
     }
-    enum status status = token_reader_chat(reader, request, &how, &chat);
+    arena_reset(&reader->arena);
+    enum status status = chat_read(&how->rules, request->body, &room, &chat);
+    if (status == STATUS_OK && chat.has_tools && dialect->tool_chat.template != NULL) {
+        how = &dialect->tool_chat;
+        status = chat_read(&how->rules, request->body, &room, &chat);
+    }
     if (status != STATUS_OK) {
-        return status;
+        return token_reader_refuse(reader, status, room.error);
     }
     reader->shape = chat.shape;
     if (!may_use_shape(request, chat.shape)) {
         return token_reader_refuse(reader, STATUS_MALFORMED,
                                    "it uses a feature that is not certified");
     }
-    status = token_reader_render(reader, request, how, &chat, &text);
-    // No special tokens: the template has written those that the engine's tokenizer would add.
-    reader->task.input = (struct tokenizer_input){.text = text};
-    return status;
+    return token_reader_render(reader, request, how->template, &chat);
 }
 
 // The text of a completion, or of SGLang's own API.
@@ -297,7 +282,7 @@ static enum status token_reader_begin_text(struct token_reader *reader,
         return token_reader_refuse(reader, STATUS_MALFORMED, "the prompt is not one text");
     }
     for (uint32_t i = TRUNCATES; i < FIELD_COUNT; i++) {
-        if (values[i].kind != JSON_ABSENT && values[i].kind != JSON_NULL) {
+        if (!json_is_unset(&values[i])) {
             return token_reader_refuse(reader, STATUS_MALFORMED, names[i]);
         }
     }

@@ -7,19 +7,19 @@
 #include "test.h"
 
 // Cases of the suite that an engine's rules refuse.
-static bool is_refused_on_purpose(enum chat_engine engine, const char *name)
+static bool is_refused_on_purpose(enum dialect_engine engine, const char *name)
 {
     static const struct {
-        enum chat_engine engine;
+        enum dialect_engine engine;
         const char *name;
     } refused[] = {
         // Its /tokenize obeys it and its chats do not.
-        {CHAT_SGLANG, "no generation prompt"},
-        {CHAT_SGLANG, "no generation prompt after turns"},
+        {DIALECT_SGLANG, "no generation prompt"},
+        {DIALECT_SGLANG, "no generation prompt after turns"},
         // Nobody but engines knows an effort.
-        {CHAT_PLAIN, "no effort"},
-        {CHAT_PLAIN, "low effort"},
-        {CHAT_PLAIN, "high effort"},
+        {DIALECT_PLAIN, "no effort"},
+        {DIALECT_PLAIN, "low effort"},
+        {DIALECT_PLAIN, "high effort"},
     };
     for (uint32_t i = 0; i < ARRAY_COUNT(refused); i++) {
         if (refused[i].engine == engine && strcmp(refused[i].name, name) == 0) {
@@ -42,7 +42,7 @@ static struct slice body_of(const struct certify_case *row)
 }
 
 // Reads a case by rules of every kind that an engine has; the shape is the same for all.
-static uint32_t shape_of(const struct certify_case *row, enum chat_engine engine)
+static uint32_t shape_of(const struct certify_case *row, enum dialect_engine engine)
 {
     struct chat_scene *scene = chat_scene_of(engine);
     uint32_t shape = 0;
@@ -68,9 +68,9 @@ TEST(every_case_is_a_request_that_engines_are_followed_in)
         if (row->is_completion) {
             continue;
         }
-        shape_of(row, CHAT_VLLM);
-        shape_of(row, CHAT_SGLANG);
-        shape_of(row, CHAT_PLAIN);
+        shape_of(row, DIALECT_VLLM);
+        shape_of(row, DIALECT_SGLANG);
+        shape_of(row, DIALECT_PLAIN);
     }
 }
 
@@ -102,7 +102,7 @@ static bool has_case_of(uint32_t shape)
 {
     uint32_t i = 0;
     while (i < certify_case_count() &&
-           (certify_case(i)->is_completion || shape_of(certify_case(i), CHAT_VLLM) != shape)) {
+           (certify_case(i)->is_completion || shape_of(certify_case(i), DIALECT_VLLM) != shape)) {
         i++;
     }
     return i < certify_case_count();
@@ -129,7 +129,7 @@ TEST(cases_with_members_that_tokenize_ignores_are_marked)
 {
     for (uint32_t i = 0; i < certify_case_count(); i++) {
         const struct certify_case *row = certify_case(i);
-        uint32_t shape = row->is_completion ? 0 : shape_of(row, CHAT_VLLM);
+        uint32_t shape = row->is_completion ? 0 : shape_of(row, DIALECT_VLLM);
         CHECK_EQ(row->is_chat_only, (shape & (CHAT_EFFORT_SHAPE | CHAT_DOCUMENTS_SHAPE)) != 0);
     }
 }

@@ -7,10 +7,10 @@
 TEST(escapes_are_decoded)
 {
     CHECK_STR(chat_scene_messages(
-                  chat_scene_of(CHAT_VLLM),
+                  chat_scene_of(DIALECT_VLLM),
                   "[{'r\\u006fle':'us\\u0065r','content':'\\u00e9\\ud83d\\ude00\\n\\/'}]"),
               "[{'role':'user','content':'\xc3\xa9\xf0\x9f\x98\x80\\n/'}]");
-    CHECK_STR(chat_scene_messages(chat_scene_of(CHAT_SGLANG),
+    CHECK_STR(chat_scene_messages(chat_scene_of(DIALECT_SGLANG),
                                   "[{'role':'user','content':[{'t\\u0079pe':'te\\u0078t','text':"
                                   "'\\u0041'}]}]"),
               "[{'role':'user','content':'A'}]");
@@ -67,9 +67,9 @@ TEST(many_messages_and_parts_keep_their_order)
     text_add_str(&text, "]");
     ASSERT(!text.overflow);
     messages[text.size] = '\0';
-    struct chat_scene *scene = chat_scene_of(CHAT_PLAIN);
+    struct chat_scene *scene = chat_scene_of(DIALECT_PLAIN);
     CHECK_STR(chat_scene_messages(scene, messages), messages);
-    scene->rules = (struct chat_rules){.engine = CHAT_SGLANG, .content_is_list = true};
+    scene->rules = (struct chat_rules){.engine = DIALECT_SGLANG, .content_is_list = true};
     CHECK_STR(chat_scene_messages(scene, messages), messages);
 }
 

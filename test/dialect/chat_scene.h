@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "dialect/chat.h"
 
-enum { chat_scene_size = 1 << 20, chat_engine_count = 3 };
+enum { chat_scene_size = 1 << 20, chat_engine_count = 4 };
 
 struct chat_scene {
     struct chat_rules rules;
@@ -21,7 +21,7 @@ struct chat_scene {
 };
 
 // The one of a test program; what was in it is gone.
-static inline struct chat_scene *chat_scene_of(enum chat_engine engine)
+static inline struct chat_scene *chat_scene_of(enum dialect_engine engine)
 {
     static struct chat_scene scene;
     scene = (struct chat_scene){.rules = {.engine = engine}};
@@ -134,7 +134,7 @@ static inline uint32_t chat_scene_refusals(const char *begin, const char *middle
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < chat_engine_count; i++) {
-        struct chat_scene *scene = chat_scene_of((enum chat_engine)i);
+        struct chat_scene *scene = chat_scene_of((enum dialect_engine)i);
         chat_scene_read_joined(scene, begin, middle, end);
         count += scene->status == STATUS_MALFORMED && strcmp(scene->room.error, why) == 0;
     }

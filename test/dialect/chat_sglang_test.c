@@ -6,12 +6,12 @@
 
 static struct chat_scene *strings(void)
 {
-    return chat_scene_of(CHAT_SGLANG);
+    return chat_scene_of(DIALECT_SGLANG);
 }
 
 static struct chat_scene *lists(void)
 {
-    struct chat_scene *scene = chat_scene_of(CHAT_SGLANG);
+    struct chat_scene *scene = chat_scene_of(DIALECT_SGLANG);
     scene->rules.content_is_list = true;
     return scene;
 }

@@ -5,7 +5,7 @@
 
 static const char *shape_of(const char *messages)
 {
-    struct chat_scene *scene = chat_scene_of(CHAT_VLLM);
+    struct chat_scene *scene = chat_scene_of(DIALECT_VLLM);
     scene->rules.knows_developer = true;
     chat_scene_messages(scene, messages);
     return chat_scene_shape(scene);
@@ -13,7 +13,7 @@ static const char *shape_of(const char *messages)
 
 static const char *shape_with(const char *members)
 {
-    struct chat_scene *scene = chat_scene_of(CHAT_VLLM);
+    struct chat_scene *scene = chat_scene_of(DIALECT_VLLM);
     chat_scene_with(scene, members, "messages");
     return chat_scene_shape(scene);
 }

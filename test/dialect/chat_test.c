@@ -5,7 +5,7 @@
 #include "chat_scene.h"
 #include "test.h"
 
-static const enum chat_engine engines[] = {CHAT_VLLM, CHAT_SGLANG, CHAT_PLAIN};
+static const enum dialect_engine engines[] = {DIALECT_VLLM, DIALECT_SGLANG, DIALECT_PLAIN};
 
 TEST(a_chat_has_the_variables_that_transformers_gives_it)
 {
@@ -46,7 +46,7 @@ TEST(kwargs_stand_above_special_tokens)
 
 TEST(plain_messages_and_tools_are_as_they_are)
 {
-    struct chat_scene *scene = chat_scene_of(CHAT_PLAIN);
+    struct chat_scene *scene = chat_scene_of(DIALECT_PLAIN);
     static const char messages[] =
         "[{'content':[{'type':'text','text':'a','x':1}],'role':'user','y':[null]},{'role':'"
         "assistant',"
@@ -76,7 +76,7 @@ TEST(of_members_that_come_twice_the_last_counts)
         CHECK_STR(chat_scene_variable(scene, "add_generation_prompt"), "true");
         CHECK_STR(chat_scene_shape(scene), "");
         CHECK_STR(chat_scene_variable(scene, "messages"),
-                  engines[i] == CHAT_PLAIN // a member keeps the place where it came first
+                  engines[i] == DIALECT_PLAIN // a member keeps the place where it came first
                       ? "[{'content':'hi','role':'user'}]"
                       : "[{'role':'user','content':'hi'}]");
     }
@@ -164,7 +164,7 @@ TEST(kwargs_have_a_limit)
     text_add_str(&text, "}");
     ASSERT(!text.overflow);
     members[text.size] = '\0';
-    CHECK_STR(chat_scene_with(chat_scene_of(CHAT_SGLANG), members, "x"), "more kwargs than 64");
+    CHECK_STR(chat_scene_with(chat_scene_of(DIALECT_SGLANG), members, "x"), "more kwargs than 64");
 }
 
 TEST(texts_without_escapes_are_not_copied)
@@ -181,7 +181,7 @@ TEST(texts_without_escapes_are_not_copied)
     }
 }
 
-static enum status status_in_arena(enum chat_engine engine, const char *body, size_t size)
+static enum status status_in_arena(enum dialect_engine engine, const char *body, size_t size)
 {
     static _Alignas(16) uint8_t memory[1 << 14];
     ASSERT(size <= sizeof(memory));
