@@ -66,7 +66,7 @@ static void check_notice(const struct kv_notice *notice, struct tally *tally)
     check_extras(notice, tally);
 }
 
-static void mix_foreseen(void *owner, const uint64_t *hashes, uint32_t count)
+static void mix_prefetched(void *owner, const uint64_t *hashes, uint32_t count)
 {
     ASSERT(count > 0 && count <= kv_hash_max);
     mix(owner, hashes, count * sizeof(*hashes));
@@ -77,9 +77,9 @@ static struct tally read_all(struct kv_reader *reader, struct slice payload)
     struct tally tally = {.status = kv_reader_begin(reader, payload)};
     struct kv_notice notice;
 
-    // Separately: a removal like the one before is not read field by field, and foresees nothing.
-    struct tally foreseen = {0};
-    kv_reader_foresee(reader, mix_foreseen, &foreseen);
+    // Separately: a removal like the one before is not read field by field, and has no hint.
+    struct tally prefetched = {0};
+    kv_reader_prefetch(reader, mix_prefetched, &prefetched);
     while (tally.status == STATUS_OK) {
         tally.status = kv_reader_next(reader, &notice);
         if (tally.status == STATUS_OK) {
