@@ -11,6 +11,8 @@
   the header row of a table may.
 - No comment, document or string under src has the words `is no`, except in `is no longer`.
 - A comment line has at most 100 columns.
+- The name of a test (TEST(name) in C, def test_name in Python) does not begin with what, who or
+  whoever, and has neither nobody, somebody nor `is_no`, except in `is_no_longer`.
 
 Code in a document (fenced, indented by four, or in backticks) is not prose.
 """
@@ -27,8 +29,11 @@ COLUMNS_MAX = 100
 RIDDLE = re.compile(r"(?:What|Who|Whoever)\b(?!['’]s )")
 IS_NO = re.compile(r"\bis no (?!longer\b)")
 TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
-STATIC = re.compile(r"^static [\w *]*?[ *](\w+)\(", re.MULTILINE)
-STRUCT = re.compile(r"^\s*(?:typedef )?struct (\w+)\s*\{", re.MULTILINE)
+STATIC = re.compile(r"^static [\w\s*]*?[\s*](\w+)\(", re.MULTILINE)
+STRUCT = re.compile(r"^\s*(?:(?:typedef|static|const|extern) )*struct (\w+)\s*\{", re.MULTILINE)
+TEST_NAMES = {".c": re.compile(r"^TEST\w*\(\s*(\w+)", re.MULTILINE),
+              ".py": re.compile(r"^\s*(?:async )?def test_(\w+)", re.MULTILINE)}
+NAME_RIDDLE = re.compile(r"(?:what|who|whoever)_|.*?_?(?:nobody|somebody)|.*?(?<![a-z])is_no_(?!longer)")
 C_LIKE = (".c", ".h", ".def", ".js", ".mjs", ".css")
 PATTERNS = ["src/**/*", "test/**/*", "fuzz/*", "bench/*", "tools/*", ".ci/*", "deploy/**/*",
             "examples/**/*", "Makefile", "meson.build", "*.md", "docs/**/*.md"]
@@ -158,6 +163,13 @@ def check_text(path, text, is_source):
                 yield number, '"is no" in a text: say what it is (prose)'
 
 
+def check_test_names(path, text):
+    for match in TEST_NAMES.get(path.suffix, re.compile(r"(?!)")).finditer(text):
+        if NAME_RIDDLE.match(match[1]):
+            number = text.count("\n", 0, match.start(1)) + 1
+            yield number, f"{match[1]}: not a plain claim: what, who, nobody or is_no (names)"
+
+
 def check_statics(texts):
     """A name that three files define does not lead to one place."""
     places = collections.defaultdict(dict)
@@ -190,6 +202,8 @@ def check(root):
         if is_source and path.suffix in (".c", ".h", ".def"):
             sources[path] = text
         findings += [(path, line, message) for line, message in check_text(path, text, is_source)]
+        if path.is_relative_to(root / "test"):
+            findings += [(path, line, message) for line, message in check_test_names(path, text)]
     findings += [*check_statics(sources), *check_tags(sources)]
     return sorted(findings)
 

@@ -38,7 +38,7 @@ static void count_discard(void *bytes, size_t size)
     discard_calls++;
 }
 
-TEST(trims_only_what_nobody_wanted_since_the_last_trim_and_only_once)
+TEST(trims_once_only_slots_that_were_not_used_since_the_last_trim)
 {
     struct pool pool;
     CHECK(pool_memory_size(4096, 8) <= sizeof(memory));

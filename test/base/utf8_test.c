@@ -106,7 +106,7 @@ static bool is_tamed(struct slice text, struct slice tamed)
     return is_good;
 }
 
-TEST(what_is_tamed_is_valid_as_long_and_otherwise_the_same)
+TEST(tamed_text_is_valid_equally_long_and_otherwise_the_same)
 {
     // Few kinds of bytes, so that characters come about.
     static const uint8_t kinds[] = {'a', 0x80, 0xbf, 0xc3, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0xff};

@@ -168,7 +168,7 @@ TEST(a_policy_that_looks_at_no_prompt_leaves_the_same_times_and_tokens)
     CHECK(stop());
 }
 
-TEST(what_is_answered_without_a_backend_is_refused_and_says_why)
+TEST(a_response_without_a_backend_is_refused_with_its_problem)
 {
     struct receipt_parts parts;
     CHECK(start("blocked_paths: [/a]\n", 1, 0));
@@ -185,7 +185,7 @@ TEST(what_is_answered_without_a_backend_is_refused_and_says_why)
     CHECK(stop());
 }
 
-TEST(a_model_that_nobody_serves_is_named_all_the_same)
+TEST(a_model_that_no_backend_serves_is_still_named)
 {
     struct receipt_parts parts;
     char answer[4096];
@@ -300,7 +300,7 @@ TEST(a_trace_goes_on_with_our_span_as_the_parent)
     CHECK(stop());
 }
 
-TEST(a_trace_that_nobody_records_goes_on_unrecorded)
+TEST(an_unsampled_trace_goes_on_unsampled)
 {
     struct receipt_parts parts;
     char head[4096];
@@ -349,7 +349,7 @@ TEST(a_request_is_known_before_it_ends)
     CHECK(stop());
 }
 
-TEST(what_is_no_http_has_a_time_like_everything_else)
+TEST(a_malformed_request_has_a_time_like_every_other)
 {
     struct receipt_parts parts;
     char head[4096];
@@ -397,7 +397,7 @@ TEST(connections_that_carry_no_request_leave_nothing)
     CHECK(stop());
 }
 
-TEST(nothing_is_counted_where_nobody_wants_it)
+TEST(nothing_is_counted_without_meters)
 {
     struct receipt_parts parts;
     struct rig_pair pair;

@@ -38,7 +38,7 @@ static unsigned lives(uint32_t index)
     return atomic_load(&rig.backends[index].backend->shared.lives);
 }
 
-TEST(whoever_refuses_has_lost_its_cache_and_whoever_fails_to_shake_hands_has_not)
+TEST(a_refused_connection_ends_a_life_and_a_failed_handshake_does_not)
 {
     CHECK(rig_start(&rig, &(struct rig_options){.config = NO_RETRIES, .refusing = 1}));
     struct peer *client = rig_connect(&rig);

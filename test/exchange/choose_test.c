@@ -46,7 +46,7 @@ TEST(a_backend_is_left_out_after_faults_in_a_row)
     CHECK(rig_stop(&rig));
 }
 
-TEST(nobody_to_ask_is_said_at_once)
+TEST(an_empty_fleet_is_503_at_once)
 {
     static const struct fleet_model models[] = {{.name = "m", .document = "{}"}};
     CHECK(rig_start(&rig, &(struct rig_options){0}));

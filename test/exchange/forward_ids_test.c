@@ -75,7 +75,7 @@ TEST(tensorrt_gets_ids_under_its_own_name)
     CHECK(stop());
 }
 
-TEST(what_has_no_place_for_ids_passes_as_it_is)
+TEST(a_body_without_a_place_for_ids_passes_unchanged)
 {
     static const char *const bodies[] = {
         "{\"prompt\":[1,2,3]}",

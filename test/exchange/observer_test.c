@@ -153,7 +153,7 @@ TEST(an_answer_in_one_piece_teaches_as_much)
     CHECK(rig_stop(&rig));
 }
 
-TEST(what_an_engine_refused_is_not_believed_to_be_there)
+TEST(a_refused_prompt_is_not_believed_to_be_cached)
 {
     CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL}));
     CHECK_EQ(matched_blocks(FIRST), 0);
@@ -161,7 +161,7 @@ TEST(what_an_engine_refused_is_not_believed_to_be_there)
     CHECK(rig_stop(&rig));
 }
 
-TEST(what_a_client_did_not_wait_for_is_not_believed_to_be_there)
+TEST(a_prompt_whose_client_left_is_not_believed_to_be_cached)
 {
     struct rig_pair pair;
     CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL}));
@@ -196,7 +196,7 @@ TEST(usage_is_asked_for_and_hidden_from_whoever_did_not_ask)
     CHECK(rig_stop(&rig));
 }
 
-TEST(whoever_asked_for_usage_gets_it)
+TEST(a_client_that_asked_for_usage_gets_it)
 {
     struct rig_pair pair;
     CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL "ask_usage: true\n"}));
@@ -329,7 +329,7 @@ TEST(a_stream_to_http_1_0_and_one_without_chunks_pass_whole)
     CHECK(rig_stop(&rig));
 }
 
-TEST(what_is_held_back_when_a_stream_breaks_is_left_out)
+TEST(a_held_back_event_is_left_out_when_the_stream_breaks)
 {
     struct rig_pair pair;
     char text[4096];
@@ -682,7 +682,7 @@ static const char *long_body(const char *salt, const char *question)
     return body;
 }
 
-TEST(what_prompts_have_in_common_has_the_same_keys_and_salts_have_none_in_common)
+TEST(common_prefixes_have_equal_keys_and_salts_share_none)
 {
     struct recorder_entry entry = {0};
     uint64_t first[4] = {0};

@@ -53,7 +53,7 @@ TEST(a_refused_connection_costs_no_retry)
     CHECK(rig_stop(&rig));
 }
 
-TEST(when_all_refuse_nobody_could_be_reached)
+TEST(when_all_backends_refuse_none_is_reachable)
 {
     CHECK(rig_start(&rig, &(struct rig_options){.backend_count = 3, .refusing = 7}));
     struct peer *client = rig_connect(&rig);

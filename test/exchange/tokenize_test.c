@@ -114,7 +114,7 @@ TEST(several_long_prompts_take_turns)
     CHECK(stop());
 }
 
-TEST(where_nobody_looks_at_prompts_none_is_encoded)
+TEST(prompts_are_not_encoded_for_policies_that_do_not_read_them)
 {
     tiny_set_open(&tiny, tiny_dialect((struct dialect_options){.is_trusted = true}));
     CHECK(rig_start(
@@ -126,7 +126,7 @@ TEST(where_nobody_looks_at_prompts_none_is_encoded)
     CHECK(stop());
 }
 
-TEST(who_needs_no_ids_does_not_wait_for_those_who_do)
+TEST(a_request_without_ids_does_not_wait_for_those_with_ids)
 {
     static const char *const model = "m";
     tiny_set_open(&tiny, tiny_dialect((struct dialect_options){

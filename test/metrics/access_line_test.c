@@ -102,7 +102,7 @@ TEST(a_line_of_text_has_what_people_ask_for)
               "tpot=8.120ms total=725.300ms slow=total id=6f1c2a\n");
 }
 
-TEST(what_is_not_known_is_null)
+TEST(unknown_values_are_null)
 {
     struct receipt receipt = {
         .outcome = RECEIPT_REFUSED, .problem = "no_backend", .decision.chosen.wait_ms = NAN};
@@ -122,7 +122,7 @@ TEST(what_is_not_known_is_null)
     CHECK(strstr(space, "Z --- refused (no_backend) - - /v1/completions prompt=0 ") != NULL);
 }
 
-TEST(a_prediction_that_is_no_number_is_null)
+TEST(a_prediction_that_is_not_a_number_is_null)
 {
     static const float values[] = {NAN, INFINITY, -INFINITY, -1, 1e30F};
     for (size_t i = 0; i < ARRAY_COUNT(values); i++) {
@@ -135,7 +135,7 @@ TEST(a_prediction_that_is_no_number_is_null)
     }
 }
 
-TEST(what_few_requests_have_is_left_out_of_the_others)
+TEST(rare_fields_are_left_out_of_other_lines)
 {
     struct receipt receipt = {.outcome = RECEIPT_REFUSED, .problem = "no_backend"};
     line(access_line_json, usual_one(), ACCESS_NOT_SLOW);

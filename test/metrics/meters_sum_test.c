@@ -100,7 +100,7 @@ TEST(a_model_that_is_called_other_is_one_of_the_others)
     free(meters[0]);
 }
 
-TEST(counts_of_who_had_the_slot_before_are_nobodys)
+TEST(counts_of_the_slots_former_backend_are_dropped)
 {
     struct meters *meters[] = {make(), make()};
     struct meters_slot_sum slot;

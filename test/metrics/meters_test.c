@@ -141,7 +141,7 @@ TEST(one_request_is_counted_everywhere_it_belongs)
     free(meters);
 }
 
-TEST(what_did_not_happen_is_not_timed)
+TEST(events_that_did_not_happen_are_not_timed)
 {
     struct meters *meters = make();
     struct receipt whole = {
@@ -162,7 +162,7 @@ TEST(what_did_not_happen_is_not_timed)
     free(meters);
 }
 
-TEST(requests_that_came_to_no_backend_belong_to_nobody)
+TEST(requests_without_a_backend_are_counted_under_none)
 {
     struct meters *meters = make();
     note(meters, &(struct receipt){.outcome = RECEIPT_REFUSED}, "m", UINT32_MAX);
@@ -199,7 +199,7 @@ TEST(a_slot_that_changes_hands_begins_at_zero)
     free(meters);
 }
 
-TEST(who_ends_after_the_slot_has_changed_hands_takes_nothing_from_the_new_one)
+TEST(a_late_count_does_not_change_the_slots_new_backend)
 {
     struct meters *meters = make();
     struct receipt receipt = {.decision.chosen.backend = 2,
@@ -218,7 +218,7 @@ TEST(who_ends_after_the_slot_has_changed_hands_takes_nothing_from_the_new_one)
     free(meters);
 }
 
-TEST(models_beyond_the_limit_and_those_that_nobody_serves_are_others)
+TEST(models_beyond_the_limit_and_unserved_ones_are_others)
 {
     struct meters *meters = make();
     struct receipt receipt = {.decision.chosen.backend = 1, .outcome = RECEIPT_OK, .end_us = 1};

@@ -93,7 +93,7 @@ TEST(receipts_come_out_as_they_went_in_over_many_rounds_of_the_ring)
     free(ring);
 }
 
-TEST(what_finds_no_room_is_lost_and_counted_and_nothing_else_is)
+TEST(only_receipts_without_room_are_lost_and_they_are_counted)
 {
     struct receipt_ring *ring = make();
     uint64_t count = 0;

@@ -150,7 +150,7 @@ TEST(a_file_that_was_deleted_is_made_anew_and_nothing_is_lost)
     line_file_close(&file);
 }
 
-TEST(what_was_gathered_goes_to_the_old_file_and_the_rest_to_the_new_one)
+TEST(gathered_lines_go_to_the_old_file_and_later_ones_to_the_new)
 {
     make_place();
     CHECK_EQ(line_file_open(&file, path, "log"), STATUS_OK);
@@ -202,7 +202,7 @@ static uint32_t read_lines(int fd, uint32_t *bad)
     return count;
 }
 
-TEST(a_pipe_that_nobody_reads_for_a_while_has_whole_lines_and_the_rest_is_counted)
+TEST(an_unread_pipe_has_whole_lines_and_the_rest_is_counted)
 {
     enum { plenty = 2 * line_file_batch / 100 }; // lines
     char line[102];

@@ -200,7 +200,7 @@ TEST(files_that_are_moved_and_opened_again_while_it_writes_have_all_lines_togeth
     CHECK(has_all(2, receipt_max));
 }
 
-TEST(what_a_ring_has_no_room_for_is_counted_and_the_rest_is_written)
+TEST(receipts_without_room_are_counted_and_the_rest_is_written)
 {
     struct scribe_totals totals;
     uint64_t refused = 0;

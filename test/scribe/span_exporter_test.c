@@ -190,7 +190,7 @@ TEST(a_path_of_the_endpoint_is_used_as_it_is)
     scene_close(&scene);
 }
 
-TEST(what_comes_when_both_batches_are_full_is_dropped_and_counted)
+TEST(spans_are_dropped_and_counted_when_both_batches_are_full)
 {
     struct scene scene;
     scene_open(&scene);
@@ -318,7 +318,7 @@ TEST(silence_and_return_are_logged_once_each)
     scene_close(&scene);
 }
 
-TEST(nobody_there_costs_spans_and_nothing_else)
+TEST(a_missing_collector_costs_only_spans)
 {
     struct scene scene;
     scene_open(&scene);
@@ -415,7 +415,7 @@ TEST(a_name_is_looked_up_and_its_addresses_are_tried_in_turn)
     scene_close(&scene);
 }
 
-TEST(a_name_that_nobody_knows_costs_a_batch_after_two_tries)
+TEST(an_unknown_name_costs_a_batch_after_two_tries)
 {
     struct scene scene;
     struct dns_server names;

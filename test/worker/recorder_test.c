@@ -84,7 +84,7 @@ static bool is_empty(struct recorder *recorder, uint32_t worker)
     return !recorder_peek(recorder, worker, &entry, &taken);
 }
 
-TEST(what_a_worker_puts_the_keeper_takes)
+TEST(the_keeper_takes_the_entries_of_workers)
 {
     struct recorder *recorder = make(3);
     CHECK(recorder != NULL);

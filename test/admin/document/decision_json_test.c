@@ -210,7 +210,7 @@ TEST(rivals_and_round_robin_are_named_as_long_as_the_fleet_has_them)
     tear_down();
 }
 
-TEST(what_is_not_known_is_null)
+TEST(unknown_values_are_null)
 {
     static const char *const nulls[] = {"policy",       "backend",    "status",  "cached_tokens",
                                         "predicted_ms", "cost",       "ttft_ms", "tpot_ms",
