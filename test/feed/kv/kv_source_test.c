@@ -383,7 +383,7 @@ static void feed(struct scene *scene, uint64_t number)
     kv_source_take(scene->source, &message, now(scene));
 }
 
-TEST(a_restart_seen_by_probes_counts_when_there_is_no_connection)
+TEST(a_restart_seen_by_probes_counts_without_a_connection)
 {
     struct scene *scene = scene_open("kv");
     listen(scene, false, false);
