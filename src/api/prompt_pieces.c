@@ -7,6 +7,7 @@
 #include "api/prompt_internal.h"
 #include "base/base.h"
 #include "base/hash.h"
+#include "base/utf8.h"
 
 #ifdef __SSE2__
 #include <immintrin.h>
@@ -60,7 +61,6 @@ static size_t unescape(const uint8_t *at, const uint8_t *end, uint8_t *out, size
         ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
     };
     size_t left = (size_t)(end - at);
-    size_t read = 6;
 
     if (left < 6 || at[1] != 'u') {
         out[0] = left > 1 ? meaning[at[1]] : '\\';
@@ -68,37 +68,18 @@ static size_t unescape(const uint8_t *at, const uint8_t *end, uint8_t *out, size
         return left > 1 ? 2 : 1;
     }
     uint32_t character = unit_at(at + 2);
-    if (character < 0x80) {
-        out[0] = (uint8_t)character;
-        *out_size = 1;
-        return read;
-    }
-    if (character < 0x800) {
-        out[0] = (uint8_t)(0xc0 | character >> 6);
-        out[1] = (uint8_t)(0x80 | (character & 0x3f));
-        *out_size = 2;
-        return read;
-    }
     if (character < 0xd800 || character > 0xdfff) {
-        out[0] = (uint8_t)(0xe0 | character >> 12);
-        out[1] = (uint8_t)(0x80 | (character >> 6 & 0x3f));
-        out[2] = (uint8_t)(0x80 | (character & 0x3f));
-        *out_size = 3;
-        return read;
+        *out_size = utf8_write(character, out);
+        return 6;
     }
     bool pair = character < 0xdc00 && left >= 12 && at[6] == '\\' && at[7] == 'u';
     uint32_t low = pair ? unit_at(at + 8) : 0;
     if (low < 0xdc00 || low > 0xdfff) {
         memcpy(out, at, 6);
         *out_size = 6;
-        return read;
+        return 6;
     }
-    character = 0x10000 + ((character - 0xd800) << 10) + (low - 0xdc00);
-    out[0] = (uint8_t)(0xf0 | character >> 18);
-    out[1] = (uint8_t)(0x80 | (character >> 12 & 0x3f));
-    out[2] = (uint8_t)(0x80 | (character >> 6 & 0x3f));
-    out[3] = (uint8_t)(0x80 | (character & 0x3f));
-    *out_size = 4;
+    *out_size = utf8_write(0x10000 + ((character - 0xd800) << 10) + (low - 0xdc00), out);
     return 12;
 }
 

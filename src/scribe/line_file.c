@@ -7,47 +7,54 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { again_ms = 1000 };
 
-static bool is_output(const struct line_file *file)
+static bool line_file_is_output(const struct line_file *file)
 {
     return strcmp(file->path, "-") == 0;
 }
 
-static enum status open_it(struct line_file *file)
+static enum status line_file_open_path(struct line_file *file)
 {
-    enum status status = is_output(file) ? append_file_open_output(&file->file)
-                                         : append_file_open(file->path, &file->file);
+    enum status status = line_file_is_output(file) ? append_file_open_output(&file->file)
+                                                   : append_file_open(file->path, &file->file);
     file->is_terminal = status == STATUS_OK && append_file_is_terminal(&file->file);
     return status;
 }
 
 enum status line_file_open(struct line_file *file, const char *path, const char *name)
 {
-    file->path = path;
+    file->path = strdup(path);
+    ASSERT(file->path != NULL);
     file->name = name;
     file->file = (struct append_file){.fd = -1};
     file->batch = text_over(file->space, sizeof(file->space));
-    return open_it(file);
+    return line_file_open_path(file);
 }
 
 void line_file_close(struct line_file *file)
 {
+    if (!line_file_is_open(file)) {
+        return;
+    }
     file->dropped += file->line_count;
     file->line_count = 0;
     file->batch.size = 0;
     append_file_close(&file->file);
+    free(file->path);
+    file->path = NULL;
 }
 
-static void miss(struct line_file *file, uint64_t count)
+static void line_file_miss(struct line_file *file, uint64_t count)
 {
     file->dropped += count;
     file->missed += count;
 }
 
-static void fail(struct line_file *file, const char *why, uint64_t now_ms)
+static void line_file_fail(struct line_file *file, const char *why, uint64_t now_ms)
 {
     if (!file->is_failing) {
         file->missed = 0;
@@ -58,7 +65,7 @@ static void fail(struct line_file *file, const char *why, uint64_t now_ms)
     file->again_at_ms = now_ms + again_ms;
 }
 
-static void succeed(struct line_file *file)
+static void line_file_succeed(struct line_file *file)
 {
     if (file->is_failing) {
         log_info_seldom((uintptr_t)file, "%s %s takes lines again; %" PRIu64 " were dropped",
@@ -67,7 +74,7 @@ static void succeed(struct line_file *file)
     file->is_failing = false;
 }
 
-static void forget_batch(struct line_file *file)
+static void line_file_forget_batch(struct line_file *file)
 {
     file->batch.size = 0;
     file->line_count = 0;
@@ -77,7 +84,7 @@ static void forget_batch(struct line_file *file)
 struct text *line_file_begin(struct line_file *file, uint64_t now_ms)
 {
     if ((file->is_failing && now_ms < file->again_at_ms) || line_file_is_full(file)) {
-        miss(file, 1);
+        line_file_miss(file, 1);
         return NULL;
     }
     return &file->batch;
@@ -89,7 +96,7 @@ void line_file_end(struct line_file *file)
     file->line_count++;
 }
 
-static uint64_t count_ends(const uint8_t *bytes, size_t size)
+static uint64_t line_file_count_ends(const uint8_t *bytes, size_t size)
 {
     uint64_t count = 0;
     for (size_t i = 0; i < size; i++) {
@@ -98,10 +105,10 @@ static uint64_t count_ends(const uint8_t *bytes, size_t size)
     return count;
 }
 
-// What a stream has is gone from the batch; the rest moves up.
-static void shorten(struct line_file *file, size_t taken)
+// Removes the bytes that the stream has taken.
+static void line_file_shorten(struct line_file *file, size_t taken)
 {
-    uint64_t lines = count_ends(file->space, taken);
+    uint64_t lines = line_file_count_ends(file->space, taken);
     if (taken == 0) {
         return;
     }
@@ -112,40 +119,40 @@ static void shorten(struct line_file *file, size_t taken)
     file->written += lines;
 }
 
-static enum status feed_stream(struct line_file *file, uint64_t now_ms)
+static enum status line_file_feed_stream(struct line_file *file, uint64_t now_ms)
 {
     size_t taken;
     enum status status = append_file_feed(&file->file, text_slice(&file->batch), &taken);
 
-    shorten(file, taken);
+    line_file_shorten(file, taken);
     if (status != STATUS_AGAIN) {
         return status;
     }
-    // A reader that is slow is none that has gone: what is here waits.
+    // AGAIN means slow, not closed: keep the batch.
     if (line_file_is_full(file)) {
-        fail(file, "nobody reads it", now_ms);
+        line_file_fail(file, "its reader is too slow", now_ms);
     } else if (file->batch.size < line_file_batch / 2) {
-        succeed(file);
+        line_file_succeed(file);
     }
     return STATUS_AGAIN;
 }
 
-static enum status add_to_file(struct line_file *file)
+static enum status line_file_append(struct line_file *file)
 {
     enum status status = append_file_add(&file->file, text_slice(&file->batch), UINT64_MAX);
     if (status == STATUS_OK) {
         file->written += file->line_count;
-        forget_batch(file);
+        line_file_forget_batch(file);
     }
     return status;
 }
 
-static enum status make_sure_of_file(struct line_file *file)
+static enum status line_file_ensure_open(struct line_file *file)
 {
-    if (file->file.fd != -1 && !is_output(file) && append_file_is_gone(&file->file)) {
+    if (file->file.fd != -1 && !line_file_is_output(file) && append_file_is_gone(&file->file)) {
         append_file_close(&file->file);
     }
-    return file->file.fd != -1 ? STATUS_OK : open_it(file);
+    return file->file.fd != -1 ? STATUS_OK : line_file_open_path(file);
 }
 
 void line_file_write(struct line_file *file, uint64_t now_ms)
@@ -153,22 +160,23 @@ void line_file_write(struct line_file *file, uint64_t now_ms)
     if (file->line_count == 0) {
         return;
     }
-    enum status status = make_sure_of_file(file);
+    enum status status = line_file_ensure_open(file);
     if (status == STATUS_OK) {
-        status = file->file.is_stream ? feed_stream(file, now_ms) : add_to_file(file);
+        status =
+            file->file.is_stream ? line_file_feed_stream(file, now_ms) : line_file_append(file);
     }
     switch (status) {
     case STATUS_OK:
-        succeed(file);
+        line_file_succeed(file);
         break;
     case STATUS_AGAIN:
         break;
     default:
-        fail(file, strerrordesc_np(errno), now_ms);
-        miss(file, file->line_count);
-        forget_batch(file);
+        line_file_fail(file, strerrordesc_np(errno), now_ms);
+        line_file_miss(file, file->line_count);
+        line_file_forget_batch(file);
         if (file->file.is_stream) {
-            append_file_close(&file->file); // whoever reads it next begins anew
+            append_file_close(&file->file); // the next reader begins with a whole line
         }
         break;
     }
@@ -177,12 +185,12 @@ void line_file_write(struct line_file *file, uint64_t now_ms)
 void line_file_reopen(struct line_file *file, uint64_t now_ms)
 {
     line_file_write(file, now_ms);
-    if (is_output(file) || file->is_begun) {
-        return; // it has no name; or half a line is out, and whoever has it gets the rest
+    if (!line_file_is_open(file) || line_file_is_output(file) || file->is_begun) {
+        return; // standard output has no path; a stream that has half a line gets the rest
     }
     append_file_close(&file->file);
     file->again_at_ms = 0;
-    if (open_it(file) != STATUS_OK) {
-        fail(file, strerrordesc_np(errno), now_ms);
+    if (line_file_open_path(file) != STATUS_OK) {
+        line_file_fail(file, strerrordesc_np(errno), now_ms);
     }
 }
