@@ -20,8 +20,6 @@
 #include "sys/clock.h"
 #include "worker/recorder.h"
 
-#include <stdlib.h>
-
 static void put_shapes(struct json_writer *json, const char *key, uint32_t shapes)
 {
     json_begin_string(json, key);
@@ -114,7 +112,7 @@ static void put_backend_counts(const struct admin_call *call, struct json_writer
     json_put_u64(json, "usable_backends", usable);
 }
 
-static void write_status(const struct admin_call *call, struct json_writer *json)
+static struct admin_result show_status(const struct admin_call *call, struct json_writer *json)
 {
     const struct proxy *proxy = *call->options->proxy;
     const struct recorder_totals *recorded = call->options->recorded;
@@ -148,77 +146,64 @@ static void write_status(const struct admin_call *call, struct json_writer *json
         put_dialects(proxy_dialects(proxy), json);
     }
     json_end(json);
+    return admin_done(200);
 }
 
-static void show_status(const struct admin_call *call)
+static struct admin_result show_health(const struct admin_call *call, struct json_writer *json)
 {
-    admin_call_written(call, 200, write_status);
+    (void)call;
+    admin_put_status(json, "ok");
+    return admin_done(200);
 }
 
-static void show_health(const struct admin_call *call)
+static struct admin_result show_metrics(const struct admin_call *call, struct json_writer *json)
 {
-    admin_call_document(call, 200, slice_str(ADMIN_STATUS_OK));
-}
-
-static void show_metrics(const struct admin_call *call)
-{
+    (void)json;
     metrics_answer(call->options, call->now_ms, call->out);
+    return admin_done(0);
 }
 
-static void write_overview(const struct admin_call *call, struct json_writer *json)
+static struct admin_result show_overview(const struct admin_call *call, struct json_writer *json)
 {
     struct overview_request request = {
         .now_ms = call->now_ms, .uptime_ms = call->uptime_ms, .wall_ms = clock_wall_ms()};
-    if (query_number(call->request->target, "since", 0, &request.since_ms)) {
-        overview_json_put(call->options, &request, json);
-    }
-}
 
-static void show_overview(const struct admin_call *call)
-{
-    uint64_t since_ms;
-    if (query_number(call->request->target, "since", 0, &since_ms)) {
-        admin_call_written(call, 200, write_overview);
-    } else {
-        admin_call_problem(call, HTTP_PROBLEM_BAD_QUERY, "since is a time in ms");
+    if (!query_number(call->request->target, "since", 0, &request.since_ms)) {
+        return admin_refuse(call, HTTP_PROBLEM_BAD_QUERY, "since is a time in ms");
     }
+    overview_json_put(call->options, &request, json);
+    return admin_done(200);
 }
 
 // The listener serves streams itself (stream.h); this runs only when all of them are taken.
-static void refuse_stream(const struct admin_call *call)
+static struct admin_result refuse_stream(const struct admin_call *call, struct json_writer *json)
 {
-    admin_call_problem(call, HTTP_PROBLEM_OVERLOADED, "too many streams are open");
+    (void)json;
+    return admin_refuse(call, HTTP_PROBLEM_OVERLOADED, "too many streams are open");
 }
 
-static void admin_explain(const struct admin_call *call)
+static struct admin_result admin_explain(const struct admin_call *call, struct json_writer *json)
 {
-    size_t capacity = call->out->capacity - admin_response_head_size;
-    uint8_t *space = malloc(capacity);
-    ASSERT(space != NULL);
-    struct text text = text_over(space, capacity);
-    struct json_writer json = json_writer_over(&text);
     struct explain_request request = {.path = slice_str("/v1/chat/completions"),
                                       .body = call->request->body,
                                       .now_us = call->now_ms * 1000};
-    enum http_problem why = HTTP_PROBLEM_INTERNAL;
+    struct admin_result result = admin_done(200);
 
     query_find(call->request->target, "path", &request.path);
-    if (explain_write(call->options, &request, &json, &why) && !text.overflow) {
-        admin_call_document(call, 200, text_slice(&text));
-    } else {
-        admin_call_problem(call, why, "");
-    }
-    free(space);
+    explain_write(call->options, &request, json, &result.problem);
+    return result;
 }
 
-static void admin_take_events(const struct admin_call *call)
+static struct admin_result admin_take_events(const struct admin_call *call,
+                                             struct json_writer *json)
 {
     struct pushed_events_refusal why;
-    if (pushed_events_take(call->options, call->request->body, &why)) {
-        admin_call_document(call, 202, slice_str("{\"status\":\"accepted\"}"));
-    } else {
-        admin_call_problem(call, why.problem, why.detail);
+
+    if (!pushed_events_take(call->options, call->request->body, &why)) {
+        return admin_refuse(call, why.problem, why.detail);
     }
+    admin_put_status(json, "accepted");
+    return admin_done(202);
 }
 
 const struct admin_path admin_paths[] = {
@@ -246,19 +231,31 @@ static bool path_matches(struct slice path, const char *form, struct slice *name
     return memchr(name->bytes, '/', name->size) == NULL;
 }
 
-static void admin_run(const struct admin_path *path, struct admin_call *call)
+static struct admin_result admin_route(const struct admin_call *call, struct json_writer *json)
 {
+    struct admin_call routed = *call;
+    bool path_is_known = false;
     uint64_t id = 0;
 
-    if (strchr(path->path, '#') != NULL) {
-        call->backend =
-            slice_parse_u64(call->name, &id) ? fleet_find(call->options->fleet, id) : NULL;
-        if (call->backend == NULL) {
-            admin_call_problem(call, HTTP_PROBLEM_NOT_FOUND, "no backend has that id");
-            return;
+    for (const struct admin_path *path = admin_paths; path->path != NULL; path++) {
+        if (!path_matches(call->request->path, path->path, &routed.name)) {
+            continue;
         }
+        path_is_known = true;
+        if (!slice_is(call->request->method, path->method)) {
+            continue;
+        }
+        if (strchr(path->path, '#') != NULL) {
+            bool is_id = slice_parse_u64(routed.name, &id);
+            routed.backend = is_id ? fleet_find(call->options->fleet, id) : NULL;
+            if (routed.backend == NULL) {
+                return admin_refuse(call, HTTP_PROBLEM_NOT_FOUND, "no backend has that id");
+            }
+        }
+        return path->run(&routed, json);
     }
-    path->run(call);
+    return admin_refuse(call, path_is_known ? HTTP_PROBLEM_NO_SUCH_METHOD : HTTP_PROBLEM_NOT_FOUND,
+                        "");
 }
 
 void admin_api_answer(const struct admin_options *options, const struct admin_request *request,
@@ -269,20 +266,7 @@ void admin_api_answer(const struct admin_options *options, const struct admin_re
                               .now_ms = now_ms,
                               .uptime_ms = uptime_ms,
                               .out = out};
-    bool path_is_known = false;
-
-    for (const struct admin_path *path = admin_paths; path->path != NULL; path++) {
-        if (!path_matches(request->path, path->path, &call.name)) {
-            continue;
-        }
-        if (slice_is(request->method, path->method)) {
-            admin_run(path, &call);
-            return;
-        }
-        path_is_known = true;
-    }
-    admin_call_problem(&call, path_is_known ? HTTP_PROBLEM_NO_SUCH_METHOD : HTTP_PROBLEM_NOT_FOUND,
-                       "");
+    admin_call_run(&call, admin_route);
 }
 
 bool admin_api_is_stream(const struct admin_request *request)

@@ -6,6 +6,8 @@
 #include "base/slice.h"
 
 struct admin_call;
+struct admin_result;
+struct json_writer;
 struct admin_options;
 struct text;
 
@@ -16,20 +18,20 @@ struct admin_request {
     struct slice body;
 };
 
-// Carries out the request and writes the whole response, head included.  `uptime_ms` is how long
-// the process runs, `now_ms` the loop's time.
+// Carries out the request and writes the whole response, head included.  `uptime_ms` is the age of
+// the process, `now_ms` the loop's time.
 void admin_api_answer(const struct admin_options *options, const struct admin_request *request,
                       uint64_t now_ms, uint64_t uptime_ms, struct text *out);
 
-// Whether it asks for what has no end: then the listener sends it (stream.h), and admin_api_answer
-// says why it cannot.
+// Whether it asks for the stream of events: then the listener responds itself (stream.h), and
+// admin_api_answer only if it cannot.
 bool admin_api_is_stream(const struct admin_request *request);
 
 // Ends with a row without a path.
 struct admin_path {
     const char *method;
     const char *path; // `#` stands for a backend's id, `*` for another name
-    void (*run)(const struct admin_call *call);
+    struct admin_result (*run)(const struct admin_call *call, struct json_writer *json);
     const char *help;
 };
 

@@ -2,7 +2,6 @@
 
 #include "admin/backends_api.h"
 
-#include "admin/admin_call.h"
 #include "admin/backend_body.h"
 #include "admin/document/backend_json.h"
 #include "base/base.h"
@@ -10,16 +9,17 @@
 #include "fleet/fleet.h"
 #include "json/json_writer.h"
 
-enum { reason_size_max = 512 };
-
-static void write_backend(const struct admin_call *call, struct json_writer *json)
+static struct admin_result backends_api_put(const struct admin_call *call,
+                                            const struct backend *backend, uint16_t status,
+                                            struct json_writer *json)
 {
-    backend_json_put(call->options, call->backend,
+    backend_json_put(call->options, backend,
                      &(struct backend_json_request){.now_ms = call->now_ms, .has_histogram = true},
                      json);
+    return admin_done(status);
 }
 
-static void backends_api_write_backends(const struct admin_call *call, struct json_writer *json)
+struct admin_result backends_api_list(const struct admin_call *call, struct json_writer *json)
 {
     const struct backend *backend;
 
@@ -31,126 +31,112 @@ static void backends_api_write_backends(const struct admin_call *call, struct js
     }
     json_end(json);
     json_end(json);
+    return admin_done(200);
 }
 
-static void backends_api_refuse_body(const struct admin_call *call, struct text *reason)
+struct admin_result backends_api_show(const struct admin_call *call, struct json_writer *json)
 {
-    text_add(reason, slice_of("", 1));
-    ASSERT(!reason->overflow);
-    admin_call_problem(call, HTTP_PROBLEM_BAD_DOCUMENT, (const char *)reason->bytes);
+    return backends_api_put(call, call->backend, 200, json);
 }
 
-void backends_api_list(const struct admin_call *call)
+// The backend or DNS name of the body has joined, and `backend` is its address; NULL: the name is not
+// resolved yet.
+static struct admin_result backends_api_added(const struct admin_call *call,
+                                              const struct backend *backend,
+                                              struct json_writer *json)
 {
-    admin_call_written(call, 200, backends_api_write_backends);
-}
-
-void backends_api_show(const struct admin_call *call)
-{
-    admin_call_written(call, 200, write_backend);
-}
-
-static void backends_api_add_backend(const struct admin_call *call,
-                                     const struct config_backend *spec)
-{
-    struct admin_call added = *call;
-
-    switch (roster_add(call->options->roster, spec, &added.backend)) {
-    case STATUS_OK:
-        call->options->changed(call->options->owner);
-        if (added.backend != NULL) {
-            admin_call_written(&added, 201, write_backend);
-        } else {
-            // The name is not resolved yet: there are no backends to show.
-            admin_call_document(call, 201, slice_str(ADMIN_STATUS_OK));
-        }
-        return;
-    case STATUS_MALFORMED:
-        admin_call_problem(call, HTTP_PROBLEM_CONFLICT, "this url is in the fleet already");
-        return;
-    default:
-        admin_call_problem(call, HTTP_PROBLEM_CONFLICT, "limits.backends is reached");
+    call->options->changed(call->options->owner);
+    if (backend != NULL) {
+        return backends_api_put(call, backend, 201, json);
     }
+    admin_put_status(json, "ok");
+    return admin_done(201);
 }
 
-void backends_api_add(const struct admin_call *call)
+struct admin_result backends_api_add(const struct admin_call *call, struct json_writer *json)
 {
-    char space[reason_size_max];
-    struct text reason = text_over(space, sizeof(space));
+    struct admin_result result = {.problem = HTTP_PROBLEM_BAD_DOCUMENT};
+    struct backend *added = NULL;
     struct backend_body body;
 
-    if (backend_body_read(*call->options->config, call->request->body, &body, &reason)) {
-        backends_api_add_backend(call, &body.spec);
-    } else {
-        backends_api_refuse_body(call, &reason);
+    if (backend_body_read(*call->options->config, call->request->body, &body, call->reason)) {
+        switch (roster_add(call->options->roster, &body.spec, &added)) {
+        case STATUS_OK:
+            result = backends_api_added(call, added, json);
+            break;
+        case STATUS_MALFORMED:
+            result = admin_refuse(call, HTTP_PROBLEM_CONFLICT, "this url is in the fleet already");
+            break;
+        default:
+            result = admin_refuse(call, HTTP_PROBLEM_CONFLICT, "limits.backends is reached");
+        }
     }
     backend_body_free(&body);
+    return result;
 }
 
-void backends_api_change(const struct admin_call *call)
+// Publishes a change of the backend and shows it.
+static struct admin_result backends_api_changed(const struct admin_call *call,
+                                                struct json_writer *json)
 {
-    char space[reason_size_max];
-    struct text reason = text_over(space, sizeof(space));
+    call->options->changed(call->options->owner);
+    return backends_api_show(call, json);
+}
+
+struct admin_result backends_api_change(const struct admin_call *call, struct json_writer *json)
+{
     uint32_t weight;
 
-    if (!backend_body_read_weight(call->request->body, &weight, &reason)) {
-        backends_api_refuse_body(call, &reason);
-        return;
+    if (!backend_body_read_weight(call->request->body, &weight, call->reason)) {
+        return (struct admin_result){.problem = HTTP_PROBLEM_BAD_DOCUMENT};
     }
     fleet_set_weight(call->options->fleet, call->backend, weight);
-    call->options->changed(call->options->owner);
-    admin_call_written(call, 200, write_backend);
+    return backends_api_changed(call, json);
 }
 
-static void send_removed(const struct admin_call *call)
+static struct admin_result backends_api_removed(const struct admin_call *call)
 {
     call->options->changed(call->options->owner);
-    text_add_str(call->out, "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
+    return admin_done(204);
 }
 
-void backends_api_remove(const struct admin_call *call)
+struct admin_result backends_api_remove(const struct admin_call *call, struct json_writer *json)
 {
+    (void)json;
     if (roster_remove(call->options->roster, call->backend) != STATUS_OK) {
-        admin_call_problem(
+        return admin_refuse(
             call, HTTP_PROBLEM_CONFLICT,
-            "it stands behind a DNS name of the configuration; drain it, or remove the record");
-        return;
+            "it belongs to a DNS name of the configuration; drain it, or remove the record");
     }
-    send_removed(call);
+    return backends_api_removed(call);
 }
 
-// A name that is not resolved yet has no backend, hence no id.
-void backends_api_remove_url(const struct admin_call *call)
+struct admin_result backends_api_remove_url(const struct admin_call *call, struct json_writer *json)
 {
     struct roster *roster = call->options->roster;
-    char space[reason_size_max];
-    struct text reason = text_over(space, sizeof(space));
     char url[backend_body_url_size];
+    (void)json;
 
-    if (!backend_body_read_url(call->request->body, url, &reason)) {
-        backends_api_refuse_body(call, &reason);
-    } else if (!roster_has(roster, url)) {
-        admin_call_problem(call, HTTP_PROBLEM_NOT_FOUND, "no backend has that url");
-    } else if (roster_remove_url(roster, url) != STATUS_OK) {
-        admin_call_problem(call, HTTP_PROBLEM_CONFLICT, "it is a DNS name of the configuration");
-    } else {
-        send_removed(call);
+    if (!backend_body_read_url(call->request->body, url, call->reason)) {
+        return (struct admin_result){.problem = HTTP_PROBLEM_BAD_DOCUMENT};
     }
+    if (!roster_has(roster, url)) {
+        return admin_refuse(call, HTTP_PROBLEM_NOT_FOUND, "no backend has that url");
+    }
+    if (roster_remove_url(roster, url) != STATUS_OK) {
+        return admin_refuse(call, HTTP_PROBLEM_CONFLICT, "it is a DNS name of the configuration");
+    }
+    return backends_api_removed(call);
 }
 
-static void set_draining(const struct admin_call *call, bool draining)
+struct admin_result backends_api_drain(const struct admin_call *call, struct json_writer *json)
 {
-    fleet_set_draining(call->options->fleet, call->backend, draining);
-    call->options->changed(call->options->owner);
-    admin_call_written(call, 200, write_backend);
+    fleet_set_draining(call->options->fleet, call->backend, true);
+    return backends_api_changed(call, json);
 }
 
-void backends_api_drain(const struct admin_call *call)
+struct admin_result backends_api_ready(const struct admin_call *call, struct json_writer *json)
 {
-    set_draining(call, true);
-}
-
-void backends_api_ready(const struct admin_call *call)
-{
-    set_draining(call, false);
+    fleet_set_draining(call->options->fleet, call->backend, false);
+    return backends_api_changed(call, json);
 }

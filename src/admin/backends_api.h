@@ -2,27 +2,27 @@
 //
 // backends_api.h -- the paths of the admin API that show backends and change them.
 //
-// A change is in force when the response comes, and lives in memory: a restart forgets it.
+// A change is in force when the response is sent.  It is kept in memory only: a restart forgets it.
 #pragma once
 
-struct admin_call;
+#include "admin/admin_call.h"
 
-// All of them, and one by itself.
-void backends_api_list(const struct admin_call *call);
-void backends_api_show(const struct admin_call *call);
+// All backends, and one.
+admin_handler backends_api_list;
+admin_handler backends_api_show;
 
 // {"url": …, "weight": 1, "pool": …, "models": […]}
-void backends_api_add(const struct admin_call *call);
+admin_handler backends_api_add;
 
 // {"weight": n}
-void backends_api_change(const struct admin_call *call);
+admin_handler backends_api_change;
 
-// Requests in flight there go on.
-void backends_api_remove(const struct admin_call *call);
+// Requests in flight to it are not interrupted.
+admin_handler backends_api_remove;
 
-// {"url": …}: what has no address yet has no id either.
-void backends_api_remove_url(const struct admin_call *call);
+// {"url": …}: a DNS name that is not resolved yet has no backend, hence no id.
+admin_handler backends_api_remove_url;
 
-// Nothing new goes there; and the opposite.
-void backends_api_drain(const struct admin_call *call);
-void backends_api_ready(const struct admin_call *call);
+// A draining backend gets no new requests; ready ends that.
+admin_handler backends_api_drain;
+admin_handler backends_api_ready;

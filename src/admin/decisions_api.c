@@ -2,96 +2,69 @@
 
 #include "admin/decisions_api.h"
 
-#include "admin/admin.h"
-#include "admin/admin_call.h"
 #include "admin/decision_list.h"
 #include "admin/query.h"
 #include "base/base.h"
 #include "config/config.h"
-#include "json/json_writer.h"
 
 enum {
-    limit_unsaid = 100,
+    limit_default = 100,
     id_size_max = 4096, // of a whole target
-    document_size_max = 64 << 10,
 };
 
-// False: a value is not a number, or the limit is too large.
-static bool read_decision_query(const struct admin_call *call, struct decision_query *query)
+struct admin_result decisions_api_list(const struct admin_call *call, struct json_writer *json)
 {
     struct slice target = call->request->target;
-    uint64_t limit;
-
-    if (!query_number(target, "limit", limit_unsaid, &limit) || limit > decision_list_max ||
-        !query_number(target, "since", 0, &query->since)) {
-        return false;
-    }
-    query->limit = (uint32_t)limit;
-    return true;
-}
-
-static void write_decisions(const struct admin_call *call, struct json_writer *json)
-{
     struct decision_query query;
+    uint64_t limit;
     uint64_t serial;
 
-    if (read_decision_query(call, &query)) {
-        decision_list_put(call->options, &query, &serial, json);
+    if (!query_number(target, "limit", limit_default, &limit) || limit > decision_list_max ||
+        !query_number(target, "since", 0, &query.since)) {
+        return admin_refuse(call, HTTP_PROBLEM_BAD_QUERY,
+                            "limit is a number up to 1000, since is a serial");
     }
+    query.limit = (uint32_t)limit;
+    decision_list_put(call->options, &query, &serial, json);
+    return admin_done(200);
 }
 
-void decisions_api_list(const struct admin_call *call)
-{
-    struct decision_query query;
-
-    if (read_decision_query(call, &query)) {
-        admin_call_written(call, 200, write_decisions);
-    } else {
-        admin_call_problem(call, HTTP_PROBLEM_BAD_QUERY,
-                           "limit is a number up to 1000, since is a serial");
-    }
-}
-
-static const char *why_not_found(const struct admin_options *options)
+static const char *decisions_api_why_not_found(const struct admin_options *options)
 {
     if (options->scribe == NULL || *options->scribe == NULL) {
-        return "none is kept, since requests are not counted (metrics.enabled)";
+        return "decisions are not kept, since requests are not counted (metrics.enabled)";
     }
-    return (*options->config)->decisions.keep == 0 ? "none is kept (decisions.keep)"
+    return (*options->config)->decisions.keep == 0 ? "decisions are not kept (decisions.keep)"
                                                    : "no decision of that request id is kept";
 }
 
-static void show_decision(const struct admin_call *call, struct slice spelt)
+static struct admin_result decisions_api_put(const struct admin_call *call, struct slice encoded_id,
+                                             struct json_writer *json)
 {
     uint8_t id_space[id_size_max];
-    uint8_t space[document_size_max];
-    struct text text = text_over(space, sizeof(space));
-    struct json_writer json = json_writer_over(&text);
     struct slice id;
 
-    if (!query_decode(spelt, id_space, sizeof(id_space), &id)) {
-        admin_call_problem(call, HTTP_PROBLEM_BAD_QUERY, "a % that is not of %XX");
-    } else if (!decision_list_find(call->options, id, &json)) {
-        admin_call_problem(call, HTTP_PROBLEM_NOT_FOUND, why_not_found(call->options));
-    } else {
-        ASSERT(!text.overflow);
-        admin_call_document(call, 200, text_slice(&text));
+    if (!query_decode(encoded_id, id_space, sizeof(id_space), &id)) {
+        return admin_refuse(call, HTTP_PROBLEM_BAD_QUERY, "a % without two hexadecimal digits");
     }
+    if (!decision_list_find(call->options, id, json)) {
+        return admin_refuse(call, HTTP_PROBLEM_NOT_FOUND,
+                            decisions_api_why_not_found(call->options));
+    }
+    return admin_done(200);
 }
 
-void decisions_api_show(const struct admin_call *call)
+struct admin_result decisions_api_show(const struct admin_call *call, struct json_writer *json)
 {
-    show_decision(call, call->name);
+    return decisions_api_put(call, call->name, json);
 }
 
-void decisions_api_find(const struct admin_call *call)
+struct admin_result decisions_api_find(const struct admin_call *call, struct json_writer *json)
 {
-    struct slice spelt;
+    struct slice encoded_id;
 
-    if (query_find(call->request->target, "id", &spelt) && spelt.size > 0) {
-        show_decision(call, spelt);
-    } else {
-        admin_call_problem(call, HTTP_PROBLEM_BAD_QUERY,
-                           "say which: ?id=REQUEST-ID; or POST a request");
+    if (query_find(call->request->target, "id", &encoded_id) && encoded_id.size > 0) {
+        return decisions_api_put(call, encoded_id, json);
     }
+    return admin_refuse(call, HTTP_PROBLEM_BAD_QUERY, "give ?id=REQUEST-ID, or POST a request");
 }

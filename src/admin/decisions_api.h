@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// decisions_api.h -- the paths of the admin API that show what was decided for single requests.
+// decisions_api.h -- the paths of the admin API that show decisions about single requests.
 #pragma once
 
-struct admin_call;
+#include "admin/admin_call.h"
 
 // The last ones: ?limit=, ?since=
-void decisions_api_list(const struct admin_call *call);
+admin_handler decisions_api_list;
 
 // One, by the request id in its path.
-void decisions_api_show(const struct admin_call *call);
+admin_handler decisions_api_show;
 
 // One, by the request id in its query: ?id=
-void decisions_api_find(const struct admin_call *call);
+admin_handler decisions_api_find;

@@ -296,7 +296,7 @@ TEST(a_backend_behind_a_name_cannot_be_removed)
     CHECK(fleet_at(scene.fleet, 0) != NULL);
     uint32_t changed_count = scene.changed_count;
     CHECK_EQ(call(&scene, "DELETE", path_of(&scene, 0, ""), ""), 409);
-    CHECK_STR(answer.message, "The request contradicts the present state: it stands behind a DNS "
+    CHECK_STR(answer.message, "The request contradicts the present state: it belongs to a DNS "
                               "name of the configuration; drain it, or remove the record");
     CHECK_EQ(scene.changed_count, changed_count);
     CHECK_EQ(call(&scene, "POST", path_of(&scene, 0, "/drain"), ""), 200);
