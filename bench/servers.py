@@ -22,8 +22,9 @@ ANSWER_SECONDS = 120
 
 # proxy_buffering off: an event must reach the client when it comes; the default holds it back until
 #   a buffer is full.  It makes the JSON case faster as well, so it is set for both.
-# keepalive: without it every request opens a connection to the backend.  256 is more than ever
-# idle. keepalive_requests: the default closes each connection after 1000 requests.
+# keepalive: without it every request opens a connection to the backend.  256 are more than are ever
+#   idle.
+# keepalive_requests: the default closes each connection after 1000 requests.
 NGINX = """
 daemon off;
 {user}
