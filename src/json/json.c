@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nearly all bytes of a request are inside strings.  Short ones, as names of members are, end within
-// one or two loads right here; long ones are the business of json_vector.c, and of its scalar twin,
-// json_scalar_string_end, on processors that are not up to it.  Everything else is read one item
-// after the other, but for token ids, of which a prompt may have nothing else.
+// Nearly all bytes of a request are inside strings.  Short ones, such as names of members, end
+// within one or two loads right here.  Long ones are read by json_vector.c, or by its scalar
+// twin, json_scalar_string_end, on processors without AVX2.  All else is read item by item,
+// except token ids, which can be most of a prompt.
 
 #include "json/json.h"
 
@@ -22,11 +22,11 @@
 // A function named read_... takes the place to read from and the end of the text, and returns the
 // place after what it read, or NULL when that is not there.
 
-// A branch for what is rare or foreseeable: an address that depends on a byte just read would have to
-// wait for it.
+// A branch for a rare or predictable condition: an address that depends on the byte just read
+// would have to wait for it.
 #define RARE(condition) (__builtin_expect((condition), 0))
 
-// Kept out of line, so that what calls it at its very end needs no registers saved.
+// Kept out of line, so that its callers need no registers saved.
 #define APART __attribute__((noinline))
 
 static bool is_space(uint8_t byte)
@@ -53,10 +53,10 @@ static bool is_plain_byte(uint8_t byte)
     return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
 }
 
-// What stands among 16 bytes, as bits.
+// Bits for 16 bytes.
 struct json_marks {
     unsigned quotes;
-    unsigned others; // not plain either
+    unsigned others; // other bytes that are not plain
 };
 
 static inline struct json_marks marks_of(const uint8_t *at)
@@ -98,8 +98,8 @@ static const uint8_t *plain_end(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-// The value of a hexadecimal digit plus hex_digit; 0 for other bytes.  A table because clients that
-// escape all but ASCII send bodies of nothing else.
+// The value of a hexadecimal digit plus hex_digit; 0 for other bytes.  A table because bodies of
+// clients that escape all but ASCII consist of escapes.
 enum { hex_digit = 0x10 };
 static const uint8_t hex_values[256] = {
     ['0'] = 0x10, ['1'] = 0x11, ['2'] = 0x12, ['3'] = 0x13, ['4'] = 0x14, ['5'] = 0x15,
@@ -111,7 +111,7 @@ static const uint8_t hex_values[256] = {
 // An escape, from its backslash on, and the UTF-16 unit it stands for.
 static const uint8_t *read_escape_unit(const uint8_t *at, const uint8_t *end, uint32_t *unit)
 {
-    // By letter, what \b, \f, \n, \r, \t, \", \\ and \/ stand for; 0 for other letters.
+    // By letter, the character of \b, \f, \n, \r, \t, \", \\ and \/; 0 for other letters.
     static const uint8_t meaning[128] = {
         ['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
         ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
@@ -177,7 +177,7 @@ static const uint8_t *json_read_string(const uint8_t *at, const uint8_t *end)
             break;
         }
     }
-    // Near the end of the text the vectors would have to copy it.
+    // Near the end of the text json_vector_string_end would have to copy it.
     return end - at >= 64 && json_vector_is_supported() ? json_vector_string_end(at, end)
                                                         : json_scalar_string_end(at, end);
 }
@@ -204,7 +204,7 @@ static const uint8_t *json_read_number(const uint8_t *at, const uint8_t *end)
 {
     at += *at == '-';
     if (at < end && *at == '0') {
-        at++; // no digit may follow; whoever reads on finds it out of place
+        at++; // a digit that follows is invalid where the next item is read
     } else {
         at = json_read_digits(at, end);
     }
@@ -219,9 +219,9 @@ static const uint8_t *json_read_number(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-// The same for a whole number of at most seven digits with a comma behind it; NULL for any other.
-// Eight bytes can be read, the first one a digit.  How many digits there are is found without a branch,
-// since it is unpredictable.
+// The same for a whole number of at most seven digits with a comma behind it; NULL for any
+// other.  Eight bytes can be read, the first one a digit.  The number of digits is found without
+// a branch, since it is unpredictable.
 static inline const uint8_t *read_short_number(const uint8_t *at)
 {
     const uint64_t ones = 0x0101010101010101;
@@ -232,7 +232,8 @@ static inline const uint8_t *read_short_number(const uint8_t *at)
     }
     memcpy(&word, at, sizeof(word));
     word ^= ones * '0';
-    // The top bit of each byte that was no digit; of some that were only behind the first of those.
+    // The top bit of each byte that was not a digit; and of some digits behind the first such
+    // byte.
     uint64_t others = ((word + ones * (0x80 - 10)) | word) & ones * 0x80;
     if (others == 0) {
         return NULL;
@@ -283,7 +284,7 @@ static inline void container_end(struct json *json, const uint8_t *at)
 {
     json->at = at + 1;
     json->depth--;
-    json->first = false; // what has just ended was an item of the one around it
+    json->first = false; // the ended container was an item of the one around it
     uint32_t level = json->depth > 0 ? json->depth - 1 : 0;
     json->closing = (json->objects[level / 64] >> level % 64 & 1) != 0 ? '}' : ']';
 }
@@ -376,7 +377,8 @@ APART static bool any_item_read(struct json *json, struct json_item *out)
     return value_read(json, at, &out->value);
 }
 
-// From the first byte of a value to after it, or NULL for one that is not short.  17 bytes can be read.
+// From the first byte of a value to after it, or NULL for one that is not short.  17 bytes can be
+// read.
 static inline const uint8_t *read_short_value(const uint8_t *at, const uint8_t *end,
                                               struct json_value *out)
 {
@@ -404,12 +406,12 @@ static inline const uint8_t *read_short_value(const uint8_t *at, const uint8_t *
     return after;
 }
 
-// How far item_read looks ahead: a comma and a space, a name of 15 characters in its quotes, a colon and
-// a space, a value of the same size.
+// How far item_read looks ahead: a comma and a space, a name of 15 characters in its quotes, a
+// colon and a space, a value of the same size.
 enum { short_item_size = 2 + 17 + 2 + 17 };
 
-// The same, quicker for what is short and has at most one space between its parts, as programs write.
-// Nothing of the cursor changes before it is known that this is such an item.
+// The same, faster for short items with at most one space between their parts, as programs write
+// them.  The cursor changes only once the item is known to be one of these.
 static inline bool item_read(struct json *json, struct json_item *out)
 {
     const uint8_t *at = json->at;
@@ -458,7 +460,7 @@ static inline bool item_read(struct json *json, struct json_item *out)
 APART static bool json_drain(struct json *json, uint32_t depth)
 {
     struct json_item item;
-    bool has_ids = true; // as far as is known of this container
+    bool has_ids = true; // until an element of this container is not an id
 
     while (json->status == STATUS_OK && json->depth > depth) {
         if (json->pending) {
@@ -620,8 +622,8 @@ static const uint8_t *json_find_backslash(const uint8_t *at, const uint8_t *end)
     return found != NULL ? found : end;
 }
 
-// The next stretch of a string, unescaped: all up to an escape, as it lies there, or what one
-// escape stands for, in `scratch`.  NULL for half a surrogate pair.
+// The next stretch of a string, unescaped: all up to an escape, in place, or the character of one
+// escape, in `scratch`.  NULL for half a surrogate pair.
 static const uint8_t *json_read_piece(const uint8_t *at, const uint8_t *end, uint8_t *scratch,
                                       struct slice *out)
 {

@@ -2,8 +2,9 @@
 //
 // json.h -- a pull scanner: reads JSON text in place, from front to back, without a tree.
 //
-// The cursor walks the items of one array or object at a time.  An item that is itself a container
-// is entered on request and passed over otherwise, so a reader states only what it wants:
+// The cursor walks the items of one array or object at a time.  An item that is itself a
+// container is entered on request and passed over otherwise, so a reader states only what it
+// wants:
 //
 //     struct json json = json_open(body);
 //     struct json_item item;
@@ -18,21 +19,21 @@
 //             }
 //         }
 //     }
-//     return json_close(&json);                      // checks all that was not looked at
+//     return json_close(&json);                      // checks all that was not read
 //
-// Errors stick: after the first one json_next says false at every level, and json_close says why.
-// What has been handed out until then was well-formed as far as it goes, but only STATUS_OK from
-// json_close means that the text is JSON from its first to its last byte.
+// Errors stick: after the first one json_next returns false at every level, and json_close says
+// why.  Items handed out until then were well-formed, but only STATUS_OK from json_close means
+// that the text is JSON from its first to its last byte.
 //
-// Strict RFC 8259: UTF-8 is validated in full (no overlong forms, no surrogates, nothing above
-// U+10FFFF), no byte order mark, no NaN, no comments, no trailing commas, nothing but white space
-// after the value.  Two things the grammar allows stay allowed until someone decodes them: numbers
-// of any size, and \u escapes that are half a surrogate pair.
+// Strict RFC 8259: UTF-8 is validated in full (no overlong forms, no surrogates, no code points
+// above U+10FFFF), no byte order mark, no NaN, no comments, no trailing commas, and only white
+// space after the value.  Two things that the grammar allows are checked only when they are
+// decoded: numbers of any size, and \u escapes that are half a surrogate pair.
 //
-// Limits: json_depth_max levels of nesting, beyond which the answer is STATUS_TOO_LARGE; none on
-// length.  Time is linear in the text; memory is the cursor.
+// Limits: json_depth_max levels of nesting, beyond which the status is STATUS_TOO_LARGE; length
+// is not limited.  Time is linear in the text; memory is the cursor.
 //
-// Threads: a cursor belongs to one thread.  Memory: nothing is allocated or copied; a cursor keeps
+// Threads: a cursor belongs to one thread.  Memory: none is allocated or copied; a cursor keeps
 // the text it was opened on, and every slice it hands out points into that text.
 //
 // Not here: writing JSON (json_writer.h), and documents that arrive in pieces.
@@ -44,8 +45,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// What requests nest in earnest, schemas of tools included, stays below 30; Python's own parser,
-// which most engines use, gives up near 1,000.
+// Requests nest less than 30 levels, schemas of tools included; Python's own parser, which most
+// engines use, gives up near 1,000.
 enum { json_depth_max = 128 };
 
 enum json_kind {
@@ -60,8 +61,8 @@ enum json_kind {
 
 struct json_value {
     enum json_kind kind;
-    // A string: what is between the quotes, escapes as they stand.  An array or object: its opening
-    // bracket alone until json_skip has found the other end.  Anything else: its text.
+    // A string: the text between the quotes, escapes as they are.  An array or object: its
+    // opening bracket alone until json_skip has found the other end.  Any other value: its text.
     struct slice raw;
 };
 
@@ -77,7 +78,7 @@ struct json {
     enum status status;
     uint32_t depth;  // containers begun and not ended
     uint8_t closing; // the bracket that ends the innermost container
-    bool first;      // nothing of the innermost container has been read
+    bool first;      // no item of the innermost container has been read
     bool pending;    // the innermost container was handed out and neither entered nor passed over
     uint64_t objects[json_depth_max / 64]; // bit d: the container at depth d is an object
 };
@@ -85,22 +86,22 @@ struct json {
 // The cursor stands before the document, whose only item is its value.  Keeps `text`.
 struct json json_open(struct slice text);
 
-// Moves to the next item of the container the cursor is in; passes over the last one handed out if
-// that was a container and was not entered.  False when there is none: the container is then behind
-// the cursor, which is back among its siblings; or when the text is malformed.
+// Moves to the next item of the container that the cursor is in; passes over the last one handed
+// out if that was a container and was not entered.  False at the end of the container, which is
+// then behind the cursor, or when the text is malformed.
 bool json_next(struct json *json, struct json_item *out);
 
-// Goes into the array or object that json_next has just handed out; a bug to call at another time.
+// Enters the array or object that json_next has just handed out; a bug to call at another time.
 void json_enter(struct json *json);
 
-// Passes over the array or object that json_next has just handed out and widens its `raw` to all of
-// its text, which can be opened as a document.  Leaves other values alone.  False when malformed.
+// Passes over the array or object that json_next has just handed out and widens its `raw` to all
+// of its text, which can be opened as a document.  Does nothing to other values.  False when
+// malformed.
 bool json_skip(struct json *json, struct json_value *value);
 
-// Passes over elements of the array the cursor is in as long as each is a whole number of at most nine
-// digits, as token ids are, and returns how many that were.  A hint to go fast: it may stop early, 0
-// included, and leaves at least one element, if only the last one, to json_next, which says what is
-// next in any case.  Does nothing where there is no such array.
+// Passes over elements of the array that the cursor is in while each is a whole number of at most
+// nine digits, as token ids are, and returns how many.  A hint for speed: it may stop early, at 0
+// too, and leaves at least one element to json_next.  Does nothing outside an array.
 uint64_t json_skip_ids(struct json *json);
 
 // A cursor among the items of an array or object that comes with all of its text; other values have
@@ -110,14 +111,14 @@ struct json json_inside(struct slice container);
 // As json_next; an item that is an array or object comes with all of its text.
 bool json_next_whole(struct json *json, struct json_item *out);
 
-// Reads what is left, and says how it went: STATUS_MALFORMED, or STATUS_TOO_LARGE when nested too
-// deep.  The cursor has then no more items.
+// Reads the rest.  STATUS_MALFORMED, or STATUS_TOO_LARGE when nested too deep.  The cursor has
+// then no more items.
 enum status json_close(struct json *json);
 
-// Finds the members of the document's object that have the given names; of duplicates the last, as
-// Python's parser does.  What is missing is JSON_ABSENT; so is everything when the document is no
-// object.  Arrays and objects come with all their text.  Reads and checks the whole text.  At most
-// json_find_max names; `out` has one value for each, untouched on failure.
+// Finds the members of the document's object that have the given names; of duplicates the last,
+// as Python's parser does.  Missing members are JSON_ABSENT; all are if the document is not an
+// object.  Arrays and objects come with all their text.  Reads and checks the whole text.  At
+// most json_find_max names; `out` has one value for each, untouched on failure.
 enum { json_find_max = 32 };
 enum status json_find(struct slice text, const char *const *names, uint32_t name_count,
                       struct json_value *out);
@@ -125,13 +126,13 @@ enum status json_find(struct slice text, const char *const *names, uint32_t name
 // Whether a string that the cursor handed out, unescaped, is `text`: "mod\u0065l" is "model".
 bool json_string_is(struct slice raw, const char *text);
 
-// Unescapes a string that the cursor handed out.  `*out` is `raw` itself when it has no escape, and
-// otherwise lies in `buffer`.  STATUS_TOO_LARGE: `capacity` does not hold it; raw.size always does.
-// STATUS_MALFORMED: half a surrogate pair, which no UTF-8 can stand for.
+// Unescapes a string that the cursor handed out.  `*out` is `raw` itself when it has no escape,
+// and otherwise lies in `buffer`.  STATUS_TOO_LARGE: `capacity` is less than the result; raw.size
+// is always enough.  STATUS_MALFORMED: half a surrogate pair, which has no UTF-8.
 enum status json_string_decode(struct slice raw, void *buffer, size_t capacity, struct slice *out);
 
-// False, with `*out` untouched, when the value is not a number written as plain digits below 2^64.
-// 1.0 and 1e3 are not: who cares to accept them decides how.
+// False, with `*out` untouched, when the value is not a number written as plain digits below
+// 2^64.  1.0 and 1e3 are not.
 bool json_uint(const struct json_value *value, uint64_t *out);
 
 // Absent, or null.
@@ -143,9 +144,10 @@ bool json_is_string(const struct json_value *value, const char *text);
 // True only for the literal true.
 bool json_is_true(const struct json_value *value);
 
-// The value of a number as strtod reads it; NaN for anything else, and for numbers that are not finite or longer
-// than 63 characters.
+// The value of a number as strtod reads it.  NaN for other values, for infinite numbers, and for
+// those of more than 63 characters.
 double json_number(const struct json_value *value);
 
-// The last member of that name; JSON_ABSENT when there is none or `object` is not an object with all of its text.
+// The last member of that name; JSON_ABSENT when it is missing or `object` is not an object with
+// all of its text.
 struct json_value json_member(const struct json_value *object, const char *name);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 64 bytes become masks of 64 bits, one for each question that can be asked of a byte, the first
-// byte in the lowest bit.  Rules about neighbours are shifts of masks; what a rule needs to know of
-// the 64 bytes before is carried along.
+// 64 bytes become masks of 64 bits, one for each property of a byte, the first byte in the lowest
+// bit.  Rules about neighbours are shifts of masks; a carry holds what the rules need of the 64
+// bytes before.
 
 #include "base/base.h"
 #include "json/json_vector_internal.h"
@@ -21,7 +21,7 @@ struct vector_block {
     __m256i high;
 };
 
-// What a block leaves to the next one.
+// State that a block leaves to the next one.
 struct carry {
     uint64_t escaped; // bit 0: the first byte follows a backslash
     uint64_t hex;     // the first bytes that must be hexadecimal digits
@@ -57,7 +57,7 @@ AVX2 static inline uint64_t mask_up_to(struct vector_block block, uint8_t last)
                    _mm256_cmpeq_epi8(_mm256_min_epu8(block.high, most), block.high));
 }
 
-// table[index], byte by byte; the table is given for each half of a vector, the indices are below 16.
+// table[index], byte by byte, for each half of a vector; the indices are below 16.
 AVX2 static inline __m256i vector_look_up(const uint8_t table[16], __m256i index)
 {
     __m128i half = _mm_loadu_si128((const __m128i *)(const void *)table);
@@ -74,8 +74,8 @@ AVX2 static inline __m256i high_nibbles(__m256i bytes)
     return low_nibbles(_mm256_srli_epi16(bytes, 4));
 }
 
-// Which bytes stand for an escape after a backslash, and which are hexadecimal digits: a byte belongs
-// to the classes that both of its halves allow.
+// Which bytes are escapes after a backslash, and which are hexadecimal digits: a byte belongs to
+// the classes that both of its halves allow.
 enum {
     CLASS_2X = 1,      // " /
     CLASS_5X = 2,      // the backslash
@@ -124,9 +124,9 @@ AVX2 static inline uint64_t mask_class(struct vector_block classes, char wanted)
                    _mm256_cmpgt_epi8(_mm256_and_si256(classes.high, bits), none));
 }
 
-// The bytes that follow an odd number of backslashes.  Adding to a run of ones the bit it begins with
-// leaves a single one behind its end; whether begin and end are both at even places says whether the
-// length is.  Of a run the backslashes that are escaped themselves are not marked.
+// The bytes that follow an odd number of backslashes.  Adding to a run of ones its first bit
+// leaves a single one behind its end; whether both are at even places shows whether the length is
+// even.  Backslashes of a run that are escaped themselves are not marked.
 static inline uint64_t escaped_bytes(uint64_t backslashes, struct carry *carry)
 {
     const uint64_t even = 0x5555555555555555;
@@ -142,7 +142,7 @@ static inline uint64_t escaped_bytes(uint64_t backslashes, struct carry *carry)
     return escaped;
 }
 
-// What is wrong with the escapes.
+// Errors in the escapes.
 AVX2 static inline uint64_t escape_errors(struct vector_block block, uint64_t escaped,
                                           struct carry *carry)
 {
@@ -158,10 +158,10 @@ AVX2 static inline uint64_t escape_errors(struct vector_block block, uint64_t es
     return errors;
 }
 
-// What can be wrong with two bytes in a row, of which the first or the second is beyond ASCII.  All
-// that RFC 3629 forbids shows in the halves of the first byte and the upper half of the second; that
-// the third and fourth byte of a character continue it is checked apart.  The method is of Keiser and
-// Lemire, "Validating UTF-8 in less than one instruction per byte" (2021).
+// Errors in two consecutive bytes, at least one of them beyond ASCII.  Every violation of RFC
+// 3629 shows in the halves of the first byte and the upper half of the second.  The third and
+// fourth byte of a character are checked apart.  The method is from Keiser and Lemire,
+// "Validating UTF-8 in less than one instruction per byte" (2021).
 enum {
     TOO_SHORT = 1,   // a lead, and no continuation
     TOO_LONG = 2,    // ASCII, and a continuation
@@ -199,7 +199,7 @@ static const uint8_t second_high[16] = {
     [0xc ... 0xf] = TOO_SHORT,
 };
 
-// Bytes are zero where all is well; `before` are the 32 bytes before `bytes`.
+// Bytes are zero where the text is valid; `before` are the 32 bytes before `bytes`.
 AVX2 static inline __m256i character_errors(__m256i bytes, __m256i before)
 {
     __m256i joint = _mm256_permute2x128_si256(before, bytes, 0x21);
@@ -273,7 +273,7 @@ AVX2 const uint8_t *json_vector_string_end(const uint8_t *at, const uint8_t *end
             errors |= block_character_errors(block, carry.high);
         }
         if (quotes != 0) {
-            // What is cut short by the quote is wrong at the quote itself.
+            // A character or escape that the quote cuts short has its error at the quote.
             uint64_t string = quotes ^ (quotes - 1);
             return (errors & string) == 0 ? at + __builtin_ctzll(quotes) + 1 : NULL;
         }
@@ -285,8 +285,8 @@ AVX2 const uint8_t *json_vector_string_end(const uint8_t *at, const uint8_t *end
     }
 }
 
-// The elements behind the comma at bit 0 that are ids: returns the comma after the last of them, as a
-// mask of that bit and all below.  0: no such bit.
+// The elements behind the comma at bit 0 that are ids: returns the comma after the last of them,
+// as a mask of that bit and all below.  0: no element is an id.
 AVX2 static inline uint64_t ids_in(struct vector_block block, uint64_t *commas)
 {
     __m256i zero = _mm256_set1_epi8('0');

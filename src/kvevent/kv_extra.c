@@ -26,8 +26,8 @@ static bool is_adapter(const struct msgpack_value *key, const struct kv_notice *
            slice_equal(key->bytes, notice->adapter);
 }
 
-// Where the salt is among the keys of the first block: images come before it, digests behind it are
-// binary.  `count`: the block has no salt.
+// Where the salt is among the keys of the first block: images come before it, and digests behind
+// it are binary.  `count`: the block has no salt.
 static uint64_t find_salt(struct msgpack cursor, uint64_t count, const struct kv_notice *notice)
 {
     ASSERT(notice->salt.size == 0);
@@ -59,7 +59,7 @@ static void read_keys(struct msgpack *cursor, bool may_have_salt, struct kv_noti
 {
     struct msgpack before = *cursor;
     struct msgpack_value key;
-    uint64_t count = 1; // who does not make a list of a single key
+    uint64_t count = 1; // a single key may come without a list
     bool is_there = msgpack_next(cursor, &key);
 
     ASSERT(is_there);

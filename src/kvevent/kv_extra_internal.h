@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_extra_internal.h -- what beside its tokens an engine has put into the hash of each block.
+// kv_extra_internal.h -- the keys beside tokens that an engine puts into the hash of each block.
 //
-//     extra_keys  [ nil, ["adapter", ["image", -3], "salt"], ... ]     one list, or nil, for each block
-//     mm_keys     [ [{"type": "mm_key", ...}], ... ]                   TensorRT-LLM's, likewise
+//     extra_keys  [ nil, ["adapter", ["image", -3], "salt"], ... ]   for each block a list, or nil
+//     mm_keys     [ [{"type": "mm_key", ...}], ... ]                 the same of TensorRT-LLM
 //
-// Nearly always all of them are nil.  The name of the adapter and the salt are told apart from the rest,
-// since our own keys have them in their seed.
+// Nearly always all of them are nil.  The name of the adapter and the salt are kept apart from
+// the rest, since our own keys have them in their seed.
 //
 // Memory: the caller's.
 #pragma once
@@ -30,7 +30,7 @@ struct kv_extras {
     uint8_t bytes[kv_extra_max];
 };
 
-// Fills in `notice` its extras, and its salt if that is not known.  Both lists have passed
+// Sets the extras of `notice`, and its salt if that is unknown.  Both lists have passed
 // kv_key_list_read.  False: the extra keys exceed kv_extra_max.
 bool kv_extras_read(struct kv_extras *extras, struct kv_key_list *keys, struct kv_key_list *media,
                     struct kv_notice *notice);

@@ -17,26 +17,26 @@ struct waiting_message {
 
 enum replay_phase {
     PHASE_FOLLOWING, // no message is known to be missing
-    PHASE_DUE,       // a replay is to be asked for when due_ms has come
+    PHASE_DUE,       // a replay is requested at due_ms
     PHASE_REPLAYING,
 };
 
 struct kv_follower {
     struct kv_holdings *holdings;
     struct kv_reader *reader;
-    double seconds; // when the engine made the last batch; NAN: not told
+    double seconds; // when the engine made the last batch; NAN: unknown
     struct kv_follower_counts counts;
     bool has_replay;
-    uint64_t capacity_tokens; // 0: not known
+    uint64_t capacity_tokens; // 0: unknown
 
-    // What is known.
+    // Knowledge of the engine's cache.
     uint64_t next;
     uint64_t since;        // the first number that was applied since everything was forgotten
     uint64_t refused_base; // blocks that had been refused then
-    bool is_heard;         // something was applied, ever
+    bool is_heard;         // an event was applied, ever
     bool is_complete;      // since the engine's first message
-    bool is_full;          // since so long that nothing older is left in its cache
-    uint64_t full_from;    // tokens that had been stored when it last showed something older
+    bool is_full;          // the engine has stored its whole capacity since
+    uint64_t full_from;    // tokens that had been stored when it last showed an older block
     uint64_t orphans;      // events without a known parent until then
 
     // The live socket.
@@ -44,7 +44,7 @@ struct kv_follower {
     bool has_live;
     bool was_connected;
     bool is_cut;
-    bool is_asked_back; // since the last message, whether there was more
+    bool is_asked_back; // a replay was requested since the last message
     uint64_t spoke_ms;  // when the last came
     struct waiting_message *first;
     struct waiting_message **last;
@@ -53,15 +53,15 @@ struct kv_follower {
 
     // The replay.
     enum replay_phase phase;
-    bool is_behind; // something is missing; otherwise the replay only makes sure
+    bool is_behind; // messages are missing; otherwise the replay only makes sure
     bool is_late;   // if is_behind: for too long
     bool is_begun;  // its first message has come
-    bool drops;     // the caller has to be told
+    bool drops;     // the next wish says drops_replay
     uint32_t attempts;
     uint64_t behind_ms; // since when, if is_behind
     uint64_t replay_next;
     uint64_t asked_from;
-    uint64_t asked_ms; // when the last was asked for; spaced from there
+    uint64_t asked_ms; // when the last replay was requested; the next is spaced from there
     uint64_t moved_ms;
     uint64_t due_ms;
     uint64_t pause_ms;
@@ -122,7 +122,7 @@ void kv_follower_destroy(struct kv_follower **follower_ptr)
     free(follower);
 }
 
-// What overflows is not lost: the replay brings it, or the next one.
+// A message that overflows is not lost: this replay brings it, or the next one.
 static void push_waiting(struct kv_follower *follower, const struct kv_numbered *message)
 {
     ASSERT(follower->is_behind && follower->waiting_bytes <= kv_waiting_bytes_max);
@@ -145,7 +145,7 @@ static void push_waiting(struct kv_follower *follower, const struct kv_numbered 
     follower->waiting_bytes += size;
 }
 
-// Nothing is known; what comes next is number `next`.
+// Forgets all; the next message is number `next`.
 static void forget_holdings(struct kv_follower *follower, uint64_t next)
 {
     if (follower->is_heard) {
@@ -160,8 +160,8 @@ static void forget_holdings(struct kv_follower *follower, uint64_t next)
     follower->full_from = 0;
 }
 
-// What is used again and again stays, however much is stored since.  But what is then put behind it has a
-// parent that was never told.
+// Blocks that are used again stay cached, however much is stored since.  But a block stored
+// behind one of them has a parent that no event named: an orphan.
 static void note_fullness(struct kv_follower *follower)
 {
     uint64_t stored = kv_holdings_tokens_stored(follower->holdings);
@@ -172,7 +172,7 @@ static void note_fullness(struct kv_follower *follower)
         follower->full_from = stored;
         follower->is_full = false;
     }
-    // It may have been counted from the beginning meanwhile.
+    // The count of stored tokens begins again after a purge.
     follower->full_from = follower->full_from < stored ? follower->full_from : stored;
     follower->is_full |=
         follower->capacity_tokens > 0 && stored - follower->full_from >= follower->capacity_tokens;
@@ -198,7 +198,7 @@ static void apply_message(struct kv_follower *follower, const struct kv_numbered
     }
     kv_holdings_settle(follower->holdings);
     if (status != STATUS_CLOSED) {
-        // It may have told of blocks that are gone, and a replay would bring the same bytes.
+        // The lost events may have been removals, and a replay would bring the same bytes.
         follower->counts.malformed++;
         forget_holdings(follower, follower->next);
     }
@@ -225,7 +225,8 @@ static void stop_replay(struct kv_follower *follower)
     follower->phase = PHASE_FOLLOWING;
 }
 
-// Applies what waits, as far as it follows.  With `skips` also what does not, which begins anew there.
+// Applies waiting messages up to the next gap.  With `skips` also those behind gaps, each of
+// which forgets all.
 static void drain_waiting(struct kv_follower *follower, bool skips, uint64_t now_ms)
 {
     while (follower->first != NULL) {
@@ -251,7 +252,7 @@ static bool has_caught_up(const struct kv_follower *follower)
     return !follower->has_live || follower->live_next <= follower->next;
 }
 
-// What is missing cannot be had: from here on it is live traffic alone.
+// The missing messages cannot be had: go on with live messages alone.
 static void give_up_replay(struct kv_follower *follower, uint64_t now_ms)
 {
     follower->phase = PHASE_FOLLOWING;
@@ -264,7 +265,7 @@ static void give_up_replay(struct kv_follower *follower, uint64_t now_ms)
     }
 }
 
-// A replay is over and has not brought all that was missing.  If it has brought some, the next is
+// A replay is over and some messages are still missing.  If it brought any, the next is
 // `pause_ms` behind it.
 static void ask_again(struct kv_follower *follower, uint64_t pause_ms, uint64_t now_ms)
 {
@@ -307,7 +308,7 @@ static void fail_replay(struct kv_follower *follower, uint64_t now_ms)
     }
 }
 
-// If messages get lost again and again, this pause is how long the ledger stays wrong.  An engine that replays
+// If messages keep getting lost, the ledger stays wrong for this pause.  An engine that replays
 // at once is asked again soon.
 static uint64_t pause_after_answer_ms(const struct kv_follower *follower, uint64_t now_ms)
 {
@@ -327,7 +328,7 @@ void kv_follower_replay_ended(struct kv_follower *follower, uint64_t now_ms)
     follower->phase = PHASE_FOLLOWING;
     drain_waiting(follower, false, now_ms);
     if (has_caught_up(follower)) {
-        // Who has nothing to repeat from the beginning on, and has said nothing, holds nothing.
+        // An engine with nothing to replay from 0 that has sent nothing holds nothing.
         follower->is_complete |= follower->next == 0 && !follower->has_live;
         end_catching_up(follower);
         follower->pause_ms = pause_ms;
@@ -365,7 +366,7 @@ void kv_follower_replayed(struct kv_follower *follower, const struct kv_numbered
     }
 }
 
-// Another process, of which nothing is known.
+// Another process, whose holdings are unknown.
 static void begin_anew(struct kv_follower *follower)
 {
     follower->counts.restarts++;
@@ -377,18 +378,18 @@ static void begin_anew(struct kv_follower *follower)
     follower->rests_until_ms = 0;
 }
 
-// All that the engine remembers, before it says anything.
+// Requests all messages that the engine keeps, before it sends any.
 static void ask_from_start(struct kv_follower *follower, uint64_t soonest_ms)
 {
     if (follower->has_replay) {
         follower->is_behind = true;
-        follower->is_late = true; // from the beginning on
+        follower->is_late = true; // from the start
         plan_replay(follower, soonest_ms);
     }
 }
 
-// Whether a message of this number cannot be of the process that we follow.  To take an old message
-// for a new process costs a replay; the other way round would leave us wrong.
+// Whether a message of this number must be of another process.  Taking an old message for a new
+// process costs a replay; the opposite mistake would leave the ledger wrong.
 static bool is_back(const struct kv_follower *follower, uint64_t number, uint64_t now_ms)
 {
     if (follower->has_live && number < follower->live_next) {
@@ -420,7 +421,8 @@ void kv_follower_live(struct kv_follower *follower, const struct kv_numbered *me
         return;
     }
     if (number == follower->next) {
-        // Nothing is missing, whatever was asked for; a replay under way only brings what is known.
+        // No message is missing, whatever was requested; a replay under way brings only
+        // duplicates.
         apply_message(follower, message, now_ms);
         follower->is_behind = false;
         follower->phase = follower->phase == PHASE_DUE ? PHASE_FOLLOWING : follower->phase;
@@ -481,7 +483,7 @@ void kv_follower_connected(struct kv_follower *follower, uint64_t now_ms)
     follower->was_connected = true;
     follower->is_cut = false;
     if (is_first && (follower->has_live || follower->phase != PHASE_FOLLOWING)) {
-        return; // what came before we knew came over this very connection
+        return; // earlier messages came over this very connection
     }
     if (!is_first) {
         begin_anew(follower);
@@ -509,14 +511,14 @@ void kv_follower_distrust(struct kv_follower *follower, uint64_t now_ms)
 {
     (void)now_ms;
     if (follower->is_behind) {
-        return; // it is being learnt anew
+        return; // a replay is under way
     }
-    // A replay would tell the same once more: an engine that was emptied in silence repeats what it stored.
+    // No replay: an engine that was emptied without events would replay its stores.
     stop_replay(follower);
     forget_holdings(follower, follower->next);
 }
 
-// When the silence is long enough to ask; UINT64_MAX: it need not be.
+// When the silence is long enough to request a replay; UINT64_MAX: it need not.
 static uint64_t quiet_ms(const struct kv_follower *follower)
 {
     bool may_ask = follower->phase == PHASE_FOLLOWING && follower->has_live && !follower->is_cut &&

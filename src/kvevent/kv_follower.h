@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_follower.h -- follows the numbered messages of one publisher, so that what it says is neither missed
-// nor believed twice.
+// kv_follower.h -- follows the numbered messages of one publisher, so that each message is
+// applied once and a missing one is noticed.
 //
-// Everything before `next` is known, or will never be.  A publisher counts from 0, so first contact is a
-// gap at 0 and nothing else:
+// Every message before `next` was applied or cannot be had any more.  A publisher counts from 0,
+// so first contact is a gap at 0:
 //
 //     number == next      applied
-//     number >  next      missing ones are asked for: a replay from `next`; this one waits behind it
-//     number <  next      seen live before: another process, and everything is forgotten
-//                         seen in a replay only, moments ago: the same message once more
+//     number >  next      messages are missing: a replay from `next` is requested; this one waits
+//     number <  next      seen live before: another process, and all holdings are forgotten
+//                         seen only in a recent replay: a duplicate
 //     reconnect           may be the same process or another: treated as another one
 //
-//     replay from `next`  begins there                  nothing was lost
-//                         begins later                  the engine forgot: so do we, and learn from there
-//                         skips some, stops, is silent  asked again, later and later; then given up
+//     replay from `next`  begins there           nothing was lost
+//                         begins later           the engine dropped some: forget all
+//                         skips, stops or stalls requested again, ever later; then given up
 //
-// Messages that come during a replay wait, in a bounded queue; what overflows is a gap.  Replays cost the
-// engine time: they are spaced, by four times as long as the last took when it brought what was asked for, twice as
-// long as before after each that brought nothing.
+// Messages that come during a replay wait in a bounded queue; those that overflow it are a gap.
+// Replays cost the engine time, so they are spaced: by four times the duration of the last one if
+// it brought what was missing, else by twice the last pause.
 //
-// A last message that is lost leaves no gap.  So after a silence a follower asks once whether there was
-// more; the answer is empty as a rule.
+// A lost last message leaves no gap.  So after a silence a follower asks once whether there was
+// more; the response is mostly empty.
 //
-// A follower is live when it knows all that the engine holds, and learning until then.  It knows all once it
-// has seen number 0, or that the engine has not published yet; or once the engine has stored its whole capacity
-// since, without a block whose parent is unknown.  While messages are missing it stays live for kv_late_ms: the
-// state of a moment ago is nearer to the truth than a guess.
+// A follower is live when it knows all blocks that the engine holds, and learning until then.  It
+// knows them all if it has seen number 0, or that the engine has not published yet; or if the
+// engine has since stored its whole capacity without a block whose parent is unknown.  While
+// messages are missing it stays live for kv_late_ms: the state of a moment ago is nearer to the
+// truth than a guess.
 //
-// Pure: the caller receives messages, says what time it is, and does what is asked of it.  Threads: the
-// ledger's writer.  Memory: the queue's, as messages wait.
+// Pure: the caller receives messages, passes the time, and does what kv_follower_wish says.
+// Threads: the ledger's writer.  Memory: that of the queue, as messages wait.
 #pragma once
 
 #include "kvevent/kv_holdings.h"
@@ -37,36 +38,36 @@
 enum {
     kv_waiting_max = 4096,           // messages during a replay
     kv_waiting_bytes_max = 32 << 20, // of all of them
-    kv_replay_idle_ms = 2000,        // a replay that is silent for so long has failed
-    kv_replay_whole_ms = 120000,     // or that takes so long in all
-    kv_replay_pause_min_ms = 50, // between two of one publisher, if the first was answered at once
-    kv_replay_pause_ms = 1000,   // otherwise; twice as long after each that failed
+    kv_replay_idle_ms = 2000,        // a replay fails after this silence
+    kv_replay_whole_ms = 120000,     // or after this time in all
+    kv_replay_pause_min_ms = 50,     // between two replays, if the first was complete at once
+    kv_replay_pause_ms = 1000,       // otherwise; doubled after each failure
     kv_replay_pause_max_ms = 30000,
-    kv_replay_attempts = 3, // in a row without progress, then it goes on without
-    kv_late_ms = 500,       // so long it stays live while something is missing
+    kv_replay_attempts = 3, // in a row without progress; then the gap is accepted
+    kv_late_ms = 500,       // a follower stays live this long while messages are missing
     kv_settle_ms = 100,     // a subscription takes effect a moment after the connection
-    kv_drained_ms = 2000,   // so long after a replay its messages may still come live
-    kv_quiet_ms = 2000,     // a silence after which it asks whether something was lost
+    kv_drained_ms = 2000,   // after a replay its messages may still come live for this long
+    kv_quiet_ms = 2000,     // after this silence it asks whether a message was lost
 };
 
 enum kv_follower_state {
-    KV_SILENT,   // nothing has come yet
-    KV_LEARNING, // there may be more than what is known, or less
+    KV_SILENT,   // no message has come yet
+    KV_LEARNING, // the engine may hold more blocks than are known, or fewer
     KV_LIVE,
 };
 
 #define KV_FOLLOWER_COUNTS(X)                                                                      \
     X(messages, "messages")                                                                        \
-    X(replayed, "messages that came by a replay")                                                  \
-    X(duplicates, "messages that were known already")                                              \
-    X(gaps, "times that messages were missing")                                                    \
-    X(lost, "messages that were missing at first")                                                 \
-    X(restarts, "times that the numbers began again, or the connection")                           \
-    X(replays, "replays asked for")                                                                \
-    X(replays_failed, "replays that did not bring what was missing")                               \
-    X(purges, "times that everything was forgotten")                                               \
-    X(overflows, "times that too much came during a replay")                                       \
-    X(malformed, "messages that were no batch, or had no number")
+    X(replayed, "messages received by replay")                                                     \
+    X(duplicates, "duplicate messages")                                                            \
+    X(gaps, "gaps in the message numbers")                                                         \
+    X(lost, "messages missing live, before any replay")                                            \
+    X(restarts, "restarts of the numbers, and reconnects")                                         \
+    X(replays, "replays requested")                                                                \
+    X(replays_failed, "replays without progress")                                                  \
+    X(purges, "times that all holdings were forgotten")                                            \
+    X(overflows, "times that the queue behind a replay was full")                                  \
+    X(malformed, "messages that are not a batch, or have no number")
 
 struct kv_follower_counts {
 #define X(name, help) uint64_t name;
@@ -93,39 +94,39 @@ struct kv_numbered {
     struct slice payload;
 };
 
-// What came from the live socket, and from the replay socket.
+// Messages from the live socket and from the replay socket.
 void kv_follower_live(struct kv_follower *follower, const struct kv_numbered *message,
                       uint64_t now_ms);
 void kv_follower_replayed(struct kv_follower *follower, const struct kv_numbered *message,
                           uint64_t now_ms);
 void kv_follower_replay_ended(struct kv_follower *follower, uint64_t now_ms);
 
-// What came had not the form of a message: it may have been one.
+// A message could not be split into its frames.
 void kv_follower_malformed(struct kv_follower *follower);
 
-// The notices that come next are those of events `first` to `last`, as engines that are polled number them.
-// What is missing before them cannot be had.
+// The next notices are those of events `first` to `last`, as engines that are polled number
+// them.  Events missing before them cannot be had any more.
 void kv_follower_span(struct kv_follower *follower, uint64_t first, uint64_t last);
 
 // A notice that came without a message, as pushed and polled ones do.
 void kv_follower_note(struct kv_follower *follower, const struct kv_notice *notice,
                       uint64_t now_ms);
 
-// The live socket has a connection, or a new one; and it has none.
+// The live socket has a new connection, or has lost it.
 void kv_follower_connected(struct kv_follower *follower, uint64_t now_ms);
 void kv_follower_disconnected(struct kv_follower *follower, uint64_t now_ms);
 
-// Another process is there, as others have seen: forgets all, then as first contact.
+// The process has restarted, as another source shows: forgets all, then as first contact.
 void kv_follower_restarted(struct kv_follower *follower, uint64_t now_ms);
 
-// The engine has shown again and again that it does not hold what it tells: forgets all, and learns from
-// what it tells from now on.
+// Responses have shown repeatedly that the engine does not hold the blocks of its events: forgets
+// all, and learns from the next events.
 void kv_follower_distrust(struct kv_follower *follower, uint64_t now_ms);
 
-// What the caller has to do now; asked after each of the calls above, and when `until_ms` has come.
+// The caller's next action; call it after each of the functions above, and at `until_ms`.
 struct kv_follower_wish {
-    bool wants_replay; // from `from`, on a fresh connection; said once
-    bool drops_replay; // the one under way is of no use any more; said once
+    bool wants_replay; // from `from`, on a fresh connection; set once
+    bool drops_replay; // close the one under way; set once
     uint64_t from;
     uint64_t until_ms; // UINT64_MAX: nothing to wait for
 };
@@ -133,7 +134,7 @@ struct kv_follower_wish kv_follower_wish(struct kv_follower *follower, uint64_t 
 
 enum kv_follower_state kv_follower_state(const struct kv_follower *follower);
 
-// How much the engine's cache holds, where that is known, which ends learning; 0: not known.
+// The capacity of the engine's cache, which can end learning; 0: unknown.
 void kv_follower_set_capacity(struct kv_follower *follower, uint64_t tokens);
 
 struct kv_holdings *kv_follower_holdings(const struct kv_follower *follower);
@@ -141,7 +142,7 @@ double
 kv_follower_seconds(const struct kv_follower *follower); // as kv_reader_seconds, of the last batch
 uint64_t kv_follower_next(const struct kv_follower *follower); // the number that is expected
 
-// From which number on everything was told; 0: from the beginning.
+// The first number of the messages that were all applied; 0: from the start.
 uint64_t kv_follower_since(const struct kv_follower *follower);
 
 const struct kv_follower_counts *kv_follower_counts(const struct kv_follower *follower);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting for memory is most of what there is to do: a name and a run are wherever their hashes say.  So
-// blocks are looked at by portions, each in steps: first everything that will be needed is fetched, then
-// it is used.
+// Most of the time goes to waiting for memory: names and runs lie wherever their hashes say.  So
+// blocks are handled in portions, each in steps: first prefetch all that will be needed, then use
+// it.
 
 #include "kvevent/kv_holdings.h"
 
@@ -32,18 +32,18 @@ struct removals {
 struct kv_holdings {
     struct prefix_ledger *ledger;
     struct kv_names *names;
-    struct kv_names *shares; // of a place: the names that lead there, beside the first
+    struct kv_names *shares; // by place: the names that lead there, beside the first
     struct kv_orphans *orphans;
     uint32_t backend;
     bool is_set;
 
     bool has_group;
     uint32_t group;
-    uint32_t block_tokens; // 0: not told
+    uint32_t block_tokens; // 0: unknown
     uint64_t tokens_stored;
 
     struct removals removals;
-    uint8_t *joined; // a block's tokens and what else is hashed with them
+    uint8_t *joined; // a block's tokens and its extra keys, which are hashed together
     size_t joined_size;
     struct kv_holdings_counts counts;
 };
@@ -84,7 +84,7 @@ void kv_holdings_destroy(struct kv_holdings **holdings)
     free(old);
 }
 
-// One of the names of each place is gone.  Uses `places` up.
+// One name of each place is removed; the last one leaves the ledger.  Overwrites `places`.
 static void release_places(struct kv_holdings *holdings, uint32_t *places, uint32_t count,
                            enum prefix_tier tier)
 {
@@ -104,7 +104,7 @@ static void release_place(struct kv_holdings *holdings, uint32_t place, enum pre
     release_places(holdings, &place, 1, tier);
 }
 
-// The place of a block in any tier, the given one first.  0: it is not known.
+// The place of a block in any tier, the given one first.  0: unknown.
 static uint32_t find_in_any(const struct kv_holdings *holdings, uint64_t hash,
                             enum prefix_tier tier)
 {
@@ -115,7 +115,8 @@ static uint32_t find_in_any(const struct kv_holdings *holdings, uint64_t hash,
     return place;
 }
 
-// Forgetting a tier visits places all over the ledger: each is fetched some visits before it is left.
+// Forgetting a tier visits places all over the ledger: each is prefetched some visits before it
+// is left.
 struct leaving {
     struct kv_holdings *holdings;
     enum prefix_tier tier;
@@ -125,7 +126,7 @@ struct leaving {
 
 static void leave_oldest(struct leaving *leaving)
 {
-    // Nothing is entered meanwhile, so a place that two names have may be left twice.
+    // No block is entered meanwhile, so a place with two names may be left twice.
     uint32_t place = leaving->places[leaving->count % portion];
     if (place != 0) {
         prefix_ledger_leave(leaving->holdings->ledger, place, leaving->holdings->backend,
@@ -171,7 +172,7 @@ void kv_holdings_purge(struct kv_holdings *holdings)
     holdings->block_tokens = 0;
 }
 
-// One copy less, or all of them.  The place of a block that is gone; 0: it stays, or is not known.
+// One copy less, or all of them.  Returns the place of a block whose last copy it was, else 0.
 static uint32_t remove_block_name(struct kv_holdings *holdings, uint64_t hash,
                                   enum prefix_tier tier, int64_t copies_left)
 {
@@ -236,9 +237,9 @@ static void apply_removed(struct kv_holdings *holdings, const struct kv_notice *
     }
 }
 
-// The block after which others come.
+// The block that others follow.
 struct tail {
-    uint32_t place; // 0: none, they begin a prompt
+    uint32_t place; // 0: they begin a prompt
     uint64_t key;   // or the seed
 };
 
@@ -263,7 +264,7 @@ static bool key_with_extra(struct kv_holdings *holdings, struct slice tokens, st
     return true;
 }
 
-// Blocks of a notice, from one on, as they go to the ledger.
+// Blocks of a notice on their way to the ledger.
 struct batch {
     const struct kv_notice *notice;
     uint32_t first;
@@ -335,7 +336,7 @@ static uint32_t name_held_blocks(struct kv_holdings *holdings, const struct batc
             break;
         }
     }
-    // Not before all have their names: what one leaves another may have got.
+    // Only after all have their names: a place that one leaves another may have taken.
     for (uint32_t i = 0; i < left_count; i++) {
         release_place(holdings, left[i], batch->notice->tier);
     }
@@ -387,7 +388,7 @@ struct orphan_queue {
     struct kv_orphan **end;
 };
 
-// Those that waited for one of these blocks.
+// The orphans that waited for one of these blocks.
 static void take_children(struct kv_holdings *holdings, const struct kv_notice *notice,
                           uint32_t count, struct orphan_queue *queue)
 {
@@ -402,7 +403,7 @@ static void take_children(struct kv_holdings *holdings, const struct kv_notice *
     }
 }
 
-// What was removed while it waited.
+// Removes blocks that were removed while they waited as orphans.
 static void remove_gone(struct kv_holdings *holdings, const struct kv_orphan *orphan,
                         uint32_t count)
 {
@@ -419,14 +420,14 @@ static void remove_gone(struct kv_holdings *holdings, const struct kv_orphan *or
     }
 }
 
-// Blocks have come, and those that waited for them follow, and those that waited for these.
+// Blocks have come: stores the orphans that waited for them, and those that waited for these.
 static void adopt(struct kv_holdings *holdings, const struct kv_notice *notice, uint32_t count)
 {
     struct orphan_queue queue = {.end = &queue.first};
     take_children(holdings, notice, count, &queue);
     for (struct kv_orphan *orphan = queue.first; orphan != NULL; orphan = orphan->next) {
         uint32_t place = find_in_any(holdings, orphan->notice.parent, orphan->notice.tier);
-        if (place == 0) { // memory was short, or its name has come to mean another block
+        if (place == 0) { // memory was short, or the parent's name has come to mean another block
             holdings->counts.orphans_lost++;
             orphan->notice.hash_count = 0;
             continue;
@@ -436,7 +437,7 @@ static void adopt(struct kv_holdings *holdings, const struct kv_notice *notice, 
         holdings->counts.adopted++;
         take_children(holdings, &orphan->notice, orphan->notice.hash_count, &queue);
     }
-    // Only now, since others had to find their places behind them.
+    // Only now: other orphans had to find their places behind these.
     while (queue.first != NULL) {
         struct kv_orphan *orphan = queue.first;
         queue.first = orphan->next;
@@ -461,7 +462,7 @@ static void apply_placeholder(struct kv_holdings *holdings, const struct kv_noti
     }
 }
 
-// False: the event is of a size that is not looked at.
+// False: events of this block size are ignored.
 static bool is_of_size(struct kv_holdings *holdings, const struct kv_notice *notice)
 {
     if (notice->block_tokens > block_tokens_max || notice->hash_count == 0 ||
@@ -483,7 +484,7 @@ static bool is_of_group(const struct kv_holdings *holdings, const struct kv_noti
     return !notice->has_group || !holdings->has_group || notice->group == holdings->group;
 }
 
-// Which tier it is is told behind the tokens; mostly it is this one.
+// The tier comes behind the tokens; mostly it is the GPU.
 void kv_holdings_prefetch(void *holdings, const uint64_t *hashes, uint32_t count)
 {
     kv_names_prefetch(((struct kv_holdings *)holdings)->names, hashes, count, PREFIX_GPU);
@@ -534,7 +535,7 @@ void kv_holdings_apply(struct kv_holdings *holdings, const struct kv_notice *not
 {
     struct kv_holdings_counts *counts = &holdings->counts;
     if (kv_orphans_are_due(holdings->orphans, now_ms)) {
-        kv_holdings_settle(holdings); // a removal is of the orphan that was there then
+        kv_holdings_settle(holdings); // its removals may be of orphans that expire now
         counts->orphans_lost += kv_orphans_expire(holdings->orphans, now_ms);
     }
     switch (notice->kind) {

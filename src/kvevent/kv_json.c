@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A document is checked as JSON before anything else, so the cursors that walk its parts afterwards cannot
-// fail; what is left to distrust is what its members are.
+// A document is checked as JSON first, so the cursors that walk its parts afterwards cannot fail;
+// only the types and values of its members remain to be checked.
 
 #include "kvevent/kv_json.h"
 
@@ -12,7 +12,7 @@
 
 struct kv_json *kv_json_create(void)
 {
-    // Not cleared: pages that no document needs are never there.
+    // Not cleared: pages that no document needs are never touched.
     struct kv_json *reader = malloc(sizeof(*reader));
     if (reader != NULL) {
         memset(reader, 0, offsetof(struct kv_json, url)); // a cursor over nothing
@@ -65,7 +65,7 @@ enum kv_json_kind kv_json_kind(const struct json_value *type)
     return KV_JSON_UNKNOWN;
 }
 
-// Ranvier.  The hash is one that a router gave to the engine with a request, and we give none.
+// Ranvier.  Its hash comes from a router that adds it to requests; we do not.
 static bool read_prefix(struct kv_json *reader, const struct kv_json_members *event,
                         struct kv_notice *out)
 {
@@ -205,7 +205,7 @@ static const char *read_target(struct kv_json *reader, const struct kv_json_memb
     return target->has_rank && !kv_json_u32(rank, &target->rank) ? "rank is not a number" : NULL;
 }
 
-// NULL when it is one.
+// NULL, or why it is not an envelope.
 static const char *read_kv_envelope(struct kv_json *reader, struct slice object,
                                     struct slice *events)
 {
@@ -228,7 +228,7 @@ static const char *read_kv_envelope(struct kv_json *reader, struct slice object,
     return read_target(reader, &document);
 }
 
-// NULL when it is JSON of one of the two forms, and *events is the list in it.
+// NULL if it is JSON of one of the two forms, and *events the list in it; else why not.
 static const char *read_kv_document(struct kv_json *reader, struct slice document,
                                     struct slice *events)
 {

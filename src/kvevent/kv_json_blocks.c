@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of TensorRT-LLM.  A store lists blocks that follow each other, each with its own tokens and
-// tier; a notice covers a run of blocks of one size and tier.  The block that ends a run has been read by then
-// and begins the next one.
+// Events of TensorRT-LLM.  A store lists blocks that follow each other, each with its own tokens
+// and tier; a notice covers a run of blocks of one size and tier.  The block that ends a run has
+// been read by then and begins the next one.
 
 #include "base/base.h"
 #include "kvevent/kv_json_internal.h"
@@ -12,7 +12,7 @@ static enum prefix_tier tier_of_level(uint64_t level)
     return level < PREFIX_DISK ? (enum prefix_tier)level : PREFIX_DISK;
 }
 
-// Of several kinds of attention the widest decides.
+// Of several kinds of attention the widest decides what is a hit.
 static struct kv_notice of_window(const struct kv_json *reader, const struct json_value *window,
                                   enum kv_notice_kind kind)
 {
@@ -22,7 +22,7 @@ static struct kv_notice of_window(const struct kv_json *reader, const struct jso
     return notice;
 }
 
-// It does not say where they were, so they are gone from everywhere.
+// The event does not name a tier, so the blocks are removed from every tier.
 static bool read_gone(struct kv_json *reader, const struct kv_json_members *data,
                       const struct kv_notice *common, struct kv_notice *out)
 {
@@ -50,8 +50,8 @@ static bool read_level(const struct json_value *value, enum prefix_tier *out)
     return true;
 }
 
-// A block that was moved: it is in its new tier before it leaves the old one, so that it is known all the
-// while.  False: what was updated is nothing to us.
+// A block that was moved: it is stored in its new tier before it leaves the old one, so that it
+// is known all the while.  False: the update is not a move.
 static bool read_moved(struct kv_json *reader, const struct kv_json_members *data,
                        const struct kv_notice *common, struct kv_notice *out)
 {
@@ -111,7 +111,7 @@ static const char *read_block_tokens(struct kv_json *reader, struct slice list, 
         *id = 0;
         out->is_plain = out->is_plain && values[0].kind == JSON_NUMBER && !has_extra;
         if (values[0].kind == JSON_NUMBER && !kv_json_u32(&values[0], id)) {
-            return "token_id is a number that is no id";
+            return "token_id is a number that is not an id";
         }
     }
     return NULL;
@@ -161,7 +161,7 @@ static bool is_alike(const struct kv_json_block *block, const struct kv_notice *
            block->is_plain == run->is_plain && run->hash_count < kv_hash_max;
 }
 
-// The next block needs the place where this one's name was put.
+// The next block needs the space where this one's name is.
 static struct slice keep_name(struct slice name, const uint8_t *ahead, uint8_t *space)
 {
     ASSERT(name.size <= kv_json_name_max);
@@ -172,7 +172,7 @@ static struct slice keep_name(struct slice name, const uint8_t *ahead, uint8_t *
     return slice_of(space, name.size);
 }
 
-// The block is the first of a run; its tokens come from where they were read.
+// The block is the first of a run; moves its tokens to the front.
 static void begin_block_run(struct kv_json *reader, struct kv_notice *run, uint32_t tokens_at)
 {
     ASSERT(reader->has_block && tokens_at + reader->block.token_count <= kv_token_max);
@@ -271,7 +271,7 @@ bool kv_json_data(struct kv_json *reader, const struct kv_json_members *event,
         return read_moved(reader, &data, &stored, out);
     case KV_JSON_CLEARED:
         return kv_json_cleared(out);
-    case KV_JSON_CREATED: // its numbers begin again as well, which is what tells
+    case KV_JSON_CREATED: // the numbers of events begin again, which shows the restart
         return false;
     case KV_JSON_UNKNOWN:
         break;

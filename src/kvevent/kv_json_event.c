@@ -6,7 +6,7 @@
 #include "kvevent/kv_json_internal.h"
 #include "kvevent/kv_words.h"
 
-// Elements that are no numbers (pairs of ids, digests of images) are no ids, but no mistake either.
+// Pairs of ids and digests of images may stand among the ids: the tokens are then not plain.
 static const char *read_json_tokens(struct kv_json *reader, const struct json_value *list,
                                     struct kv_notice *out)
 {
@@ -30,7 +30,7 @@ static const char *read_json_tokens(struct kv_json *reader, const struct json_va
             return NULL;
         }
         if (!kv_json_u32(&item.value, &reader->tokens[count++])) {
-            return "token_ids has a number that is no id";
+            return "token_ids has a number that is not an id";
         }
     }
     out->tokens = reader->tokens;
@@ -38,7 +38,7 @@ static const char *read_json_tokens(struct kv_json *reader, const struct json_va
     return NULL;
 }
 
-// Whether there is more to tell blocks apart by than the adapter and the salt that were told beside.
+// Whether the hash of blocks covers more than the adapter and the salt of the event.
 static bool has_json_extra_keys(const struct json_value *list, const struct kv_notice *notice)
 {
     struct json_item block;
@@ -74,7 +74,7 @@ static bool attention_decides(const struct json_value *kind)
     return kind->kind == JSON_STRING ? kv_attention_decides(kind->raw) : json_is_unset(kind);
 }
 
-// What stores and removals have in common.
+// The fields that stores and removals have in common.
 static const char *read_place(struct kv_json *reader, const struct kv_json_members *event,
                               struct kv_notice *out)
 {

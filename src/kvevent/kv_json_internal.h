@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_json_internal.h -- what the readers of the kinds of events share.
+// kv_json_internal.h -- shared by the readers of the kinds of events.
 //
-//     kv_json.c          documents, whose events they are, Ranvier's events
+//     kv_json.c          documents, owners of events, Ranvier's events
 //     kv_json_event.c    events with vLLM's names
 //     kv_json_blocks.c   TensorRT-LLM's events
 //     kv_json_value.c    the values in them
 //
-// All of a document is known to be JSON, so what walks a part of it cannot fail.
+// A document is known to be JSON before its parts are walked, so walking cannot fail.
 #pragma once
 
 #include "json/json.h"
 #include "kvevent/kv_json.h"
 
-// Every member that is looked at, of documents, events, what is in them, and blocks.
+// Every member that is read, of documents, events, their data, and blocks.
 #define KV_JSON_FIELDS(X)                                                                          \
     X(attention_dp_rank)                                                                           \
     X(backend)                                                                                     \
@@ -77,20 +77,21 @@ struct kv_json {
     uint64_t window_max; // the widest attention of the document; 0: not given
     struct json events;  // among them
     int64_t event;       // the number of the last one
-    const char *fault;   // of it; NULL: none
+    const char *fault;   // its error; NULL: valid
     uint64_t event_backend;
     bool has_event_backend;
 
-    // What is left of the last event: notices that are ready, the last one first.
+    // Notices of the last event that are ready, the last one first.
     struct kv_notice ready[prefix_tier_count];
     uint32_t ready_count;
 
-    // And blocks that are not: those from `blocks` on, and before them one that was read already.
+    // Blocks of the last event that are not: those from `blocks` on, and before them one that was
+    // read already.
     struct json blocks;
     bool in_blocks;
     bool has_block;
     struct kv_json_block block;
-    struct kv_notice run; // the last one, and whom the next is behind
+    struct kv_notice run; // the last run; the next one is behind it
 
     uint8_t url[kv_json_name_max];
     struct kv_json_names {
@@ -113,10 +114,10 @@ bool kv_json_u32(const struct json_value *value, uint32_t *out);
 bool kv_json_hex(struct slice digits, uint64_t *out);
 bool kv_json_hash(const struct json_value *value, uint64_t *out);
 
-// What is null is empty.  `space`, of kv_json_name_max bytes, is for names with escapes.
+// Null is empty.  `space`, of kv_json_name_max bytes, is for names with escapes.
 bool kv_json_name(const struct json_value *value, uint8_t *space, struct slice *out);
 
-// These return NULL, or what is wrong.
+// These return NULL, or the error.
 const char *kv_json_hashes(struct kv_json *reader, const struct json_value *list,
                            struct kv_notice *out);
 const char *kv_json_parent(const struct json_value *parent, struct kv_notice *out);
@@ -124,7 +125,7 @@ const char *kv_json_parent(const struct json_value *parent, struct kv_notice *ou
 // Whether the adapter is given by its number only: only the engine knows which adapter that is.
 bool kv_json_is_anonymous(const struct kv_json_members *block, struct slice adapter);
 
-// What is in the blocks is more than their tokens say.
+// The content of the blocks is more than their tokens: removes those.
 void kv_json_hide_tokens(struct kv_notice *notice);
 
 // Events (kv_json.c).  Functions that return a bool say whether *out is a notice.

@@ -31,7 +31,7 @@ bool kv_json_u32(const struct json_value *value, uint32_t *out)
     return true;
 }
 
-// Two's complement, so that a hash is the same name whether it was written as signed or not.
+// Two's complement: a hash is the same name whether it was written as signed or unsigned.
 static bool read_json_integer(const struct json_value *value, uint64_t *out)
 {
     const uint64_t lowest = (uint64_t)1 << 63;

@@ -20,7 +20,7 @@ enum {
     reach_max = 32, // lines between the two of a name: mostly one page
 };
 
-// What is kept of a name.
+// The bits of a name that are kept.
 struct short_name {
     uint32_t tag;
     uint16_t more;
@@ -270,8 +270,8 @@ static struct names_line *other_line(const struct names_table *table, const stru
     return pair.near == line ? pair.far : pair.near;
 }
 
-// A slot of a full line whose name has moved to its other line.  With `goes_on`, a name of that line,
-// if it is full too, makes room there first.
+// A slot of a full line whose name has moved to its other line.  With `goes_on`, if that line is
+// full too, one of its names makes room first.
 static struct spot make_line_room(const struct names_table *table, struct names_line *full,
                                   bool goes_on)
 {
@@ -302,7 +302,7 @@ static inline struct spot room_for(const struct names_table *table, struct pair 
 {
     static const uint8_t counts[1 << line_names] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
                                                     1, 2, 2, 3, 2, 3, 3, 4, 2, 3, 3, 4, 3, 4, 4, 5};
-    ASSERT(pair.near != NULL && pair.far != NULL); // who asks has lines
+    ASSERT(pair.near != NULL && pair.far != NULL); // the table has lines
     uint32_t near = free_slots(pair.near);
     uint32_t far = free_slots(pair.far);
     bool is_near = counts[near] >= counts[far];
@@ -460,7 +460,7 @@ void kv_names_prefetch_room(const struct kv_names *names, const uint64_t *hashes
     for (uint32_t i = 0; i < count && table.line_count != 0; i++) {
         struct pair pair = pair_of(&table, name_of_hash(hashes[i]));
         if ((free_slots(pair.near) | free_slots(pair.far)) == 0) {
-            // make_room mostly finds it in one of the first two.
+            // make_line_room mostly finds it in one of the first two.
             __builtin_prefetch(other_line(&table, pair.near, 0), 1);
             __builtin_prefetch(other_line(&table, pair.near, 1), 1);
         }

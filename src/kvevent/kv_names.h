@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_names.h -- which block an engine means when it says a hash.
+// kv_names.h -- which block an engine means by a hash.
 //
-// Engines name blocks by hashes of their own, seeded at random; ours are made of the tokens.  For each
-// rank of an engine a table leads from a name, and the tier it is said of, to the place of the block in
-// the ledger, and counts its copies, since engines that hold a block twice say so twice and take it
-// back twice.
+// Engines name blocks by hashes of their own, seeded at random; our keys are made of the tokens.
+// For each rank of an engine a table leads from a name and its tier to the place of the block in
+// the ledger.  It counts copies, since an engine that holds a block twice reports two stores and
+// two removals.
 //
 //     line, 64 bytes   [ 5 names, 48 bits of each | their 5 places | their copies ]
 //
-// A name is in one of two lines, which its bits point at, and comes into the emptier one.  If both are
-// full, a name of theirs moves to its other line.  So finding, adding and removing look at two lines,
-// however long the table has been in use; chains of lines that are full, which others have instead, grow
-// with every removal, or every removal has to mend them.  The lines of a name are near each other, and in
-// the order of names: growing is one sweep.  A table that is full to seven ninths grows by an eighth, and
-// is hence never much larger than what it holds: 16.5 to 18.5 bytes a name, once there are some thousands.
+// A name is in one of two lines, which its bits point at; a new one goes to the emptier line.  If
+// both are full, one of their names moves to its other line.  So finding, adding and removing
+// look at two lines, however long the table has been in use.  Open addressing would need chains
+// of full lines, which grow with every removal or must be mended by it.
 //
-// Of a name 48 bits are kept.  In a table of 150,000 one name in 1.9 thousand million finds that of
-// another, and then one block is taken for another.  Copies are counted to 65,535; a block that had as
-// many stays until it is cleared.
+// The lines of a name are near each other and in the order of names, so growing is one sweep.  A
+// table that is full to seven ninths grows by an eighth: a name takes 16.5 to 18.5 bytes, once
+// there are some thousands.
 //
-// Threads: one owner.  Memory: grows with what is in it, up to a bound that all tables share.  While a
-// table grows there are two of it.
+// Of a name 48 bits are kept.  In a table of 150,000 names one lookup in 1.9 thousand million
+// finds another name, and takes one block for another.  Copies are counted to 65,535; a block
+// that had as many stays until it is cleared.
+//
+// Threads: one owner.  Memory: grows with the names, up to a bound that all tables share.  While
+// a table grows there are two of it.
 #pragma once
 
 #include "prefix/prefix_ledger.h"
 
 #include <stdbool.h>
 
-// What all tables of a thread may take together.  Large ones are made of slabs, which any other can use
-// after them.  A name is anywhere: most of the time goes to finding which page of memory that is, unless
-// pages are large.
+// The memory of all tables of a thread.  Large tables are made of slabs, which other tables can
+// reuse.  Lookups jump about: with small pages, most of their time goes to address translation.
 struct kv_names_budget {
     size_t limit; // bytes
     size_t used;
@@ -47,7 +48,7 @@ struct kv_names;
 struct kv_names *kv_names_create(struct kv_names_budget *budget);
 void kv_names_destroy(struct kv_names **names);
 
-// Of all tiers, each of which has names of its own.
+// Names in all tiers.
 uint64_t kv_names_count(const struct kv_names *names);
 
 // The place of a block, or 0.
@@ -58,8 +59,8 @@ struct kv_names_added {
     bool is_full;    // it was not taken, since the budget is spent
 };
 
-// One copy more of the block at `place`, which is not 0.  If the name had another place, that one and its
-// copies are forgotten.
+// One copy more of the block at `place`, which is not 0.  If the name had another place, that
+// place and its copies are forgotten.
 struct kv_names_added kv_names_add(struct kv_names *names, uint64_t hash, enum prefix_tier tier,
                                    uint32_t place);
 
@@ -70,15 +71,16 @@ struct kv_names_gone {
     bool is_last;   // no copy is left, and the name is forgotten
 };
 
-// `copies_left` are left, or one less than before: kv_names_one_less.
+// `copies_left` copies are left, or one less than before: kv_names_one_less.
 struct kv_names_gone kv_names_remove(struct kv_names *names, uint64_t hash, enum prefix_tier tier,
                                      int64_t copies_left);
 
-// Fetches the memory of names that are asked for soon.
+// Prefetches names that will be looked up soon.
 void kv_names_prefetch(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
                        enum prefix_tier tier);
 
-// The same for names that will be added, when that memory has come: if its lines are full, others are needed.
+// The same for names that will be added, once that memory has come: if their lines are full,
+// others are needed.
 void kv_names_prefetch_room(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
                             enum prefix_tier tier);
 

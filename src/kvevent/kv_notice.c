@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One table of fields serves both forms of event: maps have them by name, arrays by place.  A field is
-// read as soon as it comes, whatever the kind of the event, which in a map may come last; what takes more
-// than one field to understand waits for the end.
+// One table of fields serves both forms of event: maps have them by name, arrays by place.  A
+// field is read as soon as it comes, whatever the kind of the event, which in a map may come
+// last.  Values that depend on several fields are set at the end.
 
 #include "kvevent/kv_notice.h"
 
@@ -21,13 +21,13 @@ enum {
     hash_size = 9,         // of a hash as an integer of 64 bits
     echo_max = 120,        // bytes
     stretch_ids = 96,
-    stretch_hashes = stretch_ids / 16, // which is what most blocks have
+    stretch_hashes = stretch_ids / 16, // most blocks have 16 tokens
 };
 
-// A removal of one block, as it was written.  vLLM tells each block that goes by an event of its own, and
-// these differ in nothing but the hash.
+// A removal of one block, as it was written.  vLLM sends an event for each block that it evicts,
+// and these differ only in the hash.
 struct echo {
-    uint32_t size; // 0: none
+    uint32_t size; // 0: empty
     uint32_t hash_at;
     uint8_t bytes[echo_max];
     struct kv_notice notice;
@@ -65,7 +65,8 @@ struct kv_reader {
     struct echo echo;
     char adapter_digits[24]; // `adapter_id` of the event
 
-    // What a notice points at.  Not cleared: pages that no event needs are never there.
+    // The memory that a notice points at.  Not cleared: pages that no event needs are never
+    // touched.
     uint64_t hashes[kv_hash_max];
     uint32_t tokens[kv_token_max];
     uint32_t copies[kv_hash_max];
@@ -110,8 +111,8 @@ static bool read_hash(const struct msgpack_value *value, uint64_t *out)
     return true;
 }
 
-// Readers of fields.  Each is given the value, of a container the head, and where it goes; returns
-// false when the value makes no sense, wherever the cursor is then.
+// Readers of fields.  Each is given the value, of a container the head, and where it goes.
+// False: the value is malformed, and the cursor may be anywhere in it.
 typedef bool (*field_fn)(struct kv_reader *reader, const struct msgpack_value *value, void *out);
 
 static bool read_u32([[maybe_unused]] struct kv_reader *reader, const struct msgpack_value *value,
@@ -327,7 +328,7 @@ static const struct notice_field {
 #undef AT
 };
 
-// What arrays have behind their type.  Releases only ever added at the end.
+// The fields of arrays behind their type.  Releases only ever added at the end.
 static const enum notice_field_name stored_places[] = {
     FIELD_HASHES,  FIELD_PARENT,    FIELD_TOKENS,    FIELD_BLOCK_SIZE,
     FIELD_LORA_ID, FIELD_MEDIUM,    FIELD_LORA_NAME, FIELD_EXTRA_KEYS,
@@ -362,8 +363,8 @@ static enum notice_field_name field_by_place(enum kv_notice_kind kind, uint64_t 
     return FIELD_SKIPPED;
 }
 
-// A field that makes no sense spoils its event, but not the next one: the cursor goes back and
-// passes over it as a whole.
+// A malformed field spoils its event, but not the next one: the cursor goes back and passes over
+// the field as a whole.
 static void read_event_field(struct kv_reader *reader, enum notice_field_name name)
 {
     struct msgpack before = reader->cursor;
@@ -410,7 +411,7 @@ static void read_array(struct kv_reader *reader, uint64_t count)
     }
 }
 
-// What takes more than one field.  False when it makes no sense.
+// Sets what depends on several fields.  False when the event is malformed.
 static bool complete_notice(struct kv_reader *reader, struct event_draft *event)
 {
     ASSERT(event->copy_count == no_field || event->copy_count <= kv_hash_max);
@@ -476,7 +477,7 @@ static void remember_echo(struct kv_reader *reader, const uint8_t *begin)
     echo->notice = *notice;
 }
 
-// Whether the next event is the one that is remembered, with another hash.
+// Reads the next event if it is the remembered one with another hash.
 static bool read_echo(struct kv_reader *reader, struct kv_notice *out)
 {
     ASSERT_SLOW(reader->echo.size == 0 || reader->echo.hash_at + hash_size <= reader->echo.size);
@@ -529,7 +530,8 @@ static bool is_rank(const struct msgpack_value *name)
            (slice_is(name->bytes, "data_parallel_rank") || slice_is(name->bytes, "attn_dp_rank"));
 }
 
-// The members of a batch that is a map, up to its events or to its end.  Whether it came to events.
+// The members of a batch that is a map, up to its events or to its end.  False: it ended before
+// events.
 static bool read_batch_members(struct kv_reader *reader)
 {
     struct msgpack_value name;

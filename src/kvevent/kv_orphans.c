@@ -53,7 +53,7 @@ uint32_t kv_orphans_count(const struct kv_orphans *orphans)
     return orphans->count;
 }
 
-// Leaves every list; its memory stays.
+// Removes it from every list; its memory stays.
 static void orphan_detach(struct kv_orphans *orphans, struct kv_orphan *orphan)
 {
     ASSERT(orphans->count > 0 && orphans->size >= orphan->size);
@@ -113,7 +113,7 @@ static void *orphan_append(char **at, const void *from, size_t size)
     return copy;
 }
 
-// One piece of memory, what needs the widest alignment first.  NULL when memory is short.
+// One piece of memory, the widest alignment first.  NULL when memory is short.
 static struct kv_orphan *orphan_copy(const struct kv_notice *notice, uint64_t now_ms)
 {
     size_t size = orphan_size(notice);
@@ -124,7 +124,7 @@ static struct kv_orphan *orphan_copy(const struct kv_notice *notice, uint64_t no
     char *at = (char *)(orphan + 1);
     *orphan = (struct kv_orphan){.notice = *notice,
                                  .blocks = (struct kv_orphan_block *)(void *)at,
-                                 .told_ms = now_ms,
+                                 .stored_ms = now_ms,
                                  .size = size};
     at += notice->hash_count * sizeof(struct kv_orphan_block);
     struct kv_extra *extras =
@@ -138,7 +138,7 @@ static struct kv_orphan *orphan_copy(const struct kv_notice *notice, uint64_t no
         struct slice bytes = notice->extras[i].bytes;
         extras[i].bytes = slice_of(orphan_append(&at, bytes.bytes, bytes.size), bytes.size);
     }
-    // What only the first block of a prompt needs.
+    // Only the first block of a prompt needs these.
     orphan->notice.adapter = (struct slice){0};
     orphan->notice.salt = (struct slice){0};
     return orphan;
@@ -188,7 +188,7 @@ struct kv_orphan *kv_orphans_take(struct kv_orphans *orphans, uint64_t parent)
     if (orphans->count == 0) {
         return NULL;
     }
-    // The one that was told first is the last of the list.
+    // The oldest is the last of the list.
     struct kv_orphan *found = NULL;
     for (struct list_node *node = *parent_head(orphans, parent); node != NULL; node = node->next) {
         struct kv_orphan *orphan = CONTAINER_OF(node, struct kv_orphan, by_parent);
@@ -206,7 +206,7 @@ bool kv_orphans_remove(struct kv_orphans *orphans, uint64_t hash, enum prefix_ti
     if (orphans->count == 0) {
         return false;
     }
-    // The one that was told first is the last of the list.
+    // The oldest is the last of the list.
     struct kv_orphan_block *found = NULL;
     for (struct list_node *node = *block_head(orphans, hash); node != NULL; node = node->next) {
         struct kv_orphan_block *block = CONTAINER_OF(node, struct kv_orphan_block, by_hash);
@@ -224,7 +224,7 @@ bool kv_orphans_remove(struct kv_orphans *orphans, uint64_t hash, enum prefix_ti
 
 static bool orphan_is_due(const struct kv_orphan *orphan, uint64_t now_ms)
 {
-    return orphan != NULL && now_ms >= orphan->told_ms + kv_orphan_age_ms;
+    return orphan != NULL && now_ms >= orphan->stored_ms + kv_orphan_age_ms;
 }
 
 bool kv_orphans_are_due(const struct kv_orphans *orphans, uint64_t now_ms)

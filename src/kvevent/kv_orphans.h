@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_orphans.h -- stored blocks whose parent was never told, until it is.
+// kv_orphans.h -- stored blocks whose parent is unknown, until it comes.
 //
 //     orphan   parent a3:  a4 a5 a6        waits for a3
 //     orphan   parent a5:  b6 b7           waits for a5, and hence for a3
 //
-// What is known of an event is kept as it was: it is looked for by the name of its parent, and by the
-// names of its own blocks, since those may be removed before they were ever placed.  The events that
-// waited longest make room for new ones.
+// The event is kept as it was.  It is found by the name of its parent, and by the names of its
+// own blocks, which may be removed before they are placed.  The oldest events make room for new
+// ones.
 //
 // Threads: one owner.  Memory: a copy of each event, bounded by the numbers below.
 #pragma once
@@ -36,7 +36,7 @@ struct kv_orphan {
     struct list_node by_parent;
     struct kv_orphan *newer;
     struct kv_orphan *older;
-    uint64_t told_ms;
+    uint64_t stored_ms;
     size_t size;
 };
 
@@ -48,11 +48,12 @@ void kv_orphans_destroy(struct kv_orphans **orphans);
 
 uint32_t kv_orphans_count(const struct kv_orphans *orphans);
 
-// Keeps a copy of an event that has a parent.  Returns how many are lost by that: older ones, or this one.
+// Keeps a copy of an event that has a parent.  Returns how many events are dropped for it: older
+// ones, or this one.
 uint32_t kv_orphans_keep(struct kv_orphans *orphans, const struct kv_notice *notice,
                          uint64_t now_ms);
 
-// One of those that wait for this parent, which is the caller's from now on; NULL: none does.
+// An event that waits for this parent, now the caller's; NULL: no event does.
 struct kv_orphan *kv_orphans_take(struct kv_orphans *orphans, uint64_t parent);
 void kv_orphan_free(struct kv_orphan *orphan);
 
@@ -60,11 +61,11 @@ void kv_orphan_free(struct kv_orphan *orphan);
 bool kv_orphans_remove(struct kv_orphans *orphans, uint64_t hash, enum prefix_tier tier,
                        bool all_copies);
 
-// Whether some wait for too long.
+// Whether the oldest event has waited too long.
 bool kv_orphans_are_due(const struct kv_orphans *orphans, uint64_t now_ms);
 
-// Forgets those that do, and returns how many.
+// Drops those that have, and returns how many.
 uint32_t kv_orphans_expire(struct kv_orphans *orphans, uint64_t now_ms);
 
-// Forgets all of a tier, or all of them: prefix_tier_count.
+// Drops all events of a tier, or all of them: prefix_tier_count.
 void kv_orphans_clear(struct kv_orphans *orphans, enum prefix_tier tier);

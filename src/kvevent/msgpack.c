@@ -7,13 +7,13 @@
 
 #include <string.h>
 
-// What the bytes from 0xc0 to 0xdf begin.
+// The values that begin with the bytes 0xc0 to 0xdf.
 struct msgpack_head {
     enum msgpack_kind kind;
     uint8_t width;    // of the big-endian number that follows: the value, a size or a count
-    uint8_t fixed;    // the number, where none follows
+    uint8_t fixed;    // the number, if width is 0
     bool is_signed;   // an integer
-    bool is_reserved; // begins nothing
+    bool is_reserved; // invalid
 };
 
 static const struct msgpack_head heads[32] = {
@@ -124,7 +124,8 @@ static bool read_value_head(struct msgpack *cursor, struct msgpack_value *value)
     return true;
 }
 
-// The bytes that belong to a head; for containers, whether there are enough for what they should hold.
+// The bytes that belong to a head; for containers, whether enough bytes are left for their
+// elements.
 static bool read_value_body(struct msgpack *cursor, struct msgpack_value *value)
 {
     if (value->kind < MSGPACK_STRING) {
@@ -159,7 +160,7 @@ bool msgpack_next(struct msgpack *cursor, struct msgpack_value *out)
     return true;
 }
 
-// Every value takes a byte at least, so that what is still to come can be counted and never overflows.
+// Every value takes at least a byte, so the number of values to come never overflows.
 bool msgpack_skip(struct msgpack *cursor, uint64_t count)
 {
     while (count > 0) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For each byte: if an id began here, where would the next one begin?  Shuffling that answer by itself tells
-// where the second one begins.  Neither waits for anything, so both are asked of a whole stretch of bytes
-// first; then a walk goes from every second id to the next, and waits for no more than one byte each time.
+// For each byte: if an id began here, where would the next one begin?  Shuffling that result by
+// itself shows where the second one begins.  Neither waits for the other, so both are computed
+// for a whole stretch of bytes first.  Then a walk goes from every second id to the next, and
+// waits for one byte each time.
 //
-// A byte that begins no id is followed by itself, so that one comparison tells whether both were ids.
+// A byte that begins no id is followed by itself, so that one comparison shows whether both were
+// ids.
 
 #include "base/base.h"
 #include "kvevent/msgpack_vector_internal.h"
@@ -24,7 +26,8 @@ enum {
     beyond = step * msgpack_id_size - 1, // bytes that ids can go on behind a stretch
 };
 
-// For each byte of a stretch: how far it is to the first and to the second id behind one that begins here.
+// For each byte of a stretch: how far it is to the first and to the second id behind one that
+// begins here.
 struct leaps {
     uint8_t one[stretch_max + window];
     uint8_t two[stretch_max + window];
@@ -35,14 +38,15 @@ SSSE3 static inline __m128i places(void)
     return _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
-// From each byte to the id after the one that begins there; to itself where none does.
+// From each byte to the id after the one that begins there; to itself where no id begins.
 SSSE3 static inline __m128i next_of(__m128i bytes)
 {
     // By the low half of the tags 0xcc, 0xcd and 0xce: that byte and 1, 2 or 4 more.
     const __m128i sizes = _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3, 5, 0);
 
     __m128i is_fixint = _mm_cmpgt_epi8(bytes, _mm_set1_epi8(-1));
-    // Bytes from 0xc0 to 0xcf become 0x70 to 0x7f; all others get their top bit, for which a shuffle has 0.
+    // Bytes 0xc0 to 0xcf become 0x70 to 0x7f; others get their top bit, for which a shuffle gives
+    // 0.
     __m128i tags =
         _mm_adds_epu8(_mm_xor_si128(bytes, _mm_set1_epi8((char)0xc0)), _mm_set1_epi8(0x70));
     return _mm_add_epi8(_mm_sub_epi8(places(), is_fixint), _mm_shuffle_epi8(sizes, tags));
@@ -53,7 +57,7 @@ SSSE3 static inline void put_leaps(uint8_t *out, __m128i next)
     _mm_storeu_si128((__m128i *)(void *)out, _mm_sub_epi8(next, places()));
 }
 
-// What is not sure at the end of a window is written over by the next one.
+// The next window overwrites the uncertain bytes at the end of this one.
 SSSE3 static inline void look_ids_ahead(const uint8_t *at, uint32_t size, struct leaps *leaps)
 {
     for (uint32_t i = 0; i < size; i += sure) {

@@ -2,8 +2,8 @@
 //
 // msgpack_vector_internal.h -- the inner loop over token ids, two at a time.
 //
-// Ids of a vocabulary take one, two, three or five bytes, in no order that a processor could foresee, and
-// where one begins is known only when the one before is.  So no branch asks how long they are.
+// Ids of a vocabulary take one, two, three or five bytes, in no predictable order, and where one
+// begins is known only when the one before it is.  So no branch depends on their size.
 #pragma once
 
 #include <stdbool.h>
@@ -34,8 +34,9 @@ struct msgpack_id_run {
     uint32_t count; // wanted
 };
 
-// Moves the run behind the ids that it has read: positive fixints and unsigned integers of up to 32 bits.
-// May stop early, and does within 20 bytes of the end.  At least msgpack_id_lead bytes are before `at`.
+// Moves the run behind the ids that it has read: positive fixints and unsigned integers of up to
+// 32 bits.  May stop early, and does within 20 bytes of the end.  At least msgpack_id_lead bytes
+// are before `at`.
 void msgpack_vector_ids(struct msgpack_id_run *run);
 
 // The scalar twin, which stops within 5 bytes of the end.

@@ -24,9 +24,9 @@
 //
 // so forgetting a backend, correcting its capacity and expiring what is old are O(1).
 //
-// Threads: one writer at a time (prefix_updates.h passes the role on), any number of readers.  Readers
-// take no lock and never wait: a run that changes under a reader is read again.  A match may be as
-// old as the call; a stale match costs a cache miss, never a wrong response.
+// Threads: one writer at a time (prefix_updates.h passes the role on), any number of readers.
+// Readers take no lock and never wait: a run that changes under a reader is read again.  A match
+// may be as old as the call; a stale match costs a cache miss, never a wrong response.
 //
 // Memory: all of it is taken by _create, from the heap or from a block of the caller, who knows how
 // to get large pages: most of a match is waiting for memory that is in no cache.  A full index

@@ -54,7 +54,7 @@ static inline bool may_begin_run(const struct prefix_runs *runs, uint64_t key)
 {
     int32_t wanted = (int32_t)slot_of(runs, key, 0);
     int32_t tag_mask = (int32_t)~runs->id_mask;
-    uint32_t at = bucket_of(runs, key);
+    uint32_t at = run_bucket_of(runs, key);
     for (uint32_t tries = 0; tries < runs->bucket_count; tries++) {
         int32_t __attribute__((vector_size(16))) words[4];
         memcpy(words, (const void *)&runs->buckets[at], sizeof(words));
@@ -68,7 +68,7 @@ static inline bool may_begin_run(const struct prefix_runs *runs, uint64_t key)
         if (words[0][0] == 0) { // `passed`
             return false;
         }
-        at = bucket_after(runs, at);
+        at = run_bucket_after(runs, at);
     }
     return false;
 }

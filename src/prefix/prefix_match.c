@@ -76,8 +76,9 @@ static struct found_run match_find_in_bucket(const struct run_match *match,
         struct found_run found = {.run = granule_at(runs, slot & runs->id_mask)};
         prefetch_run(found.run);
         found.version = SEE(&found.run->version);
-        // Still there after its version was read: the version is of this life of the granule.  If
-        // not, the run went during this call, so there is no need to look for it again.
+        // Still there after its version was read: the version belongs to this life of the
+        // granule.  Otherwise the run was freed during this call, and need not be looked for
+        // again.
         if (slot == 0 || SEE(place) != slot) {
             continue;
         }
@@ -95,7 +96,7 @@ static struct found_run match_find_run(const struct run_match *match)
 {
     const struct prefix_runs *runs = match->runs;
     uint64_t key = match->keys[match->depth];
-    uint32_t at = bucket_of(runs, key);
+    uint32_t at = run_bucket_of(runs, key);
     const struct hint *hint = &match->hints[match->depth / run_key_max % ARRAY_COUNT(match->hints)];
     struct found_run found = {0};
     if (hint->depth == match->depth) {
@@ -107,7 +108,7 @@ static struct found_run match_find_run(const struct run_match *match)
         if (SEE(&bucket->passed) == 0) {
             break;
         }
-        at = bucket_after(runs, at);
+        at = run_bucket_after(runs, at);
     }
     return found;
 }
@@ -161,8 +162,8 @@ static inline bool see_holder(const _Atomic uint64_t *holder, uint64_t *who, uin
     return true;
 }
 
-// Adds the blocks of a holder to the hit of its backend.  `index` is NULL for a ledger, whose holders
-// are always believed.
+// Adds the blocks of a holder to the hit of its backend.  `index` is NULL for a ledger, whose
+// holders are always believed.
 static inline void read_holder(struct run_match *match, const _Atomic uint64_t *holder,
                                const struct prefix_index *index)
 {
@@ -286,7 +287,7 @@ static void prefetch_run_at(struct run_match *match, uint32_t depth)
     if (depth < match->key_count) {
         const struct prefix_runs *runs = match->runs;
         uint64_t key = match->keys[depth];
-        const struct run_bucket *bucket = &runs->buckets[bucket_of(runs, key)];
+        const struct run_bucket *bucket = &runs->buckets[run_bucket_of(runs, key)];
         uint32_t likely = likely_slots(runs, bucket, key);
         match->hints[depth / run_key_max % ARRAY_COUNT(match->hints)] =
             (struct hint){.depth = depth, .likely = likely};

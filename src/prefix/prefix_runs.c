@@ -92,12 +92,12 @@ static _Atomic uint32_t *find_slot(struct run_bucket *bucket, uint32_t slot)
 static void enter_bucket(struct prefix_runs *runs, uint32_t id)
 {
     uint64_t key = key_at(granule_at(runs, id), 0);
-    uint32_t at = bucket_of(runs, key);
+    uint32_t at = run_bucket_of(runs, key);
     _Atomic uint32_t *place;
     while ((place = find_slot(&runs->buckets[at], 0)) == NULL) {
         struct run_bucket *full = &runs->buckets[at];
         PUT(&full->passed, OWN(&full->passed) + 1);
-        at = bucket_after(runs, at);
+        at = run_bucket_after(runs, at);
     }
     PUT(place, slot_of(runs, key, id));
 }
@@ -106,15 +106,15 @@ static void leave_bucket(struct prefix_runs *runs, uint32_t id)
 {
     uint64_t key = key_at(granule_at(runs, id), 0);
     uint32_t slot = slot_of(runs, key, id);
-    uint32_t first = bucket_of(runs, key);
+    uint32_t first = run_bucket_of(runs, key);
     uint32_t at = first;
     _Atomic uint32_t *place;
     while ((place = find_slot(&runs->buckets[at], slot)) == NULL) {
         ASSERT(OWN(&runs->buckets[at].passed) != 0);
-        at = bucket_after(runs, at);
+        at = run_bucket_after(runs, at);
     }
     PUT(place, 0);
-    for (; first != at; first = bucket_after(runs, first)) {
+    for (; first != at; first = run_bucket_after(runs, first)) {
         PUT(&runs->buckets[first].passed, OWN(&runs->buckets[first].passed) - 1);
     }
 }

@@ -6,11 +6,11 @@
 //
 // Invariants (I1 and so on) and pictures: docs/internals/index.md.
 //
-// There is no lock, and no state in which a run cannot be read.  A change in place is valid before
-// and after each single store.  Before memory is reused, the writer first makes the run valid
-// without that memory, then changes the run's version, then reuses the memory.  A reader that was
-// still there finds the version changed and reads again.  Readers load with acquire and the writer
-// stores with release, which keeps this order and costs nothing on x86.
+// Runs have no lock and can be read in every state.  A change in place is valid before and after
+// each single store.  Before memory is reused, the writer first makes the run valid without that
+// memory, then changes the run's version, then reuses the memory.  A reader that was still there
+// finds the version changed and reads again.  Readers load with acquire and the writer stores
+// with release, which keeps this order and costs nothing on x86.
 #pragma once
 
 #include "base/base.h"
@@ -134,12 +134,12 @@ static inline uint64_t mix_key(uint64_t key)
     return key * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static inline uint32_t bucket_of(const struct prefix_runs *runs, uint64_t key)
+static inline uint32_t run_bucket_of(const struct prefix_runs *runs, uint64_t key)
 {
     return (uint32_t)((mix_key(key) >> 32) * runs->bucket_count >> 32);
 }
 
-static inline uint32_t bucket_after(const struct prefix_runs *runs, uint32_t bucket)
+static inline uint32_t run_bucket_after(const struct prefix_runs *runs, uint32_t bucket)
 {
     return bucket + 1 < runs->bucket_count ? bucket + 1 : 0;
 }
@@ -166,7 +166,7 @@ static inline uint32_t likely_slots(const struct prefix_runs *runs, const struct
 
 static inline void prefetch_bucket(const struct prefix_runs *runs, uint64_t key)
 {
-    __builtin_prefetch(&runs->buckets[bucket_of(runs, key)]);
+    __builtin_prefetch(&runs->buckets[run_bucket_of(runs, key)]);
 }
 
 // A run's `shape` without the number of keys: more bits of the key than a slot has room for, so
@@ -209,7 +209,7 @@ static inline uint32_t keys_in_common(const struct granule *run, uint32_t place,
 // The writer's search for the run that begins with a key; 0: there is none.
 static inline uint32_t find_own(const struct prefix_runs *runs, uint64_t key)
 {
-    uint32_t at = bucket_of(runs, key);
+    uint32_t at = run_bucket_of(runs, key);
     for (uint32_t i = 0; i < runs->bucket_count; i++) {
         const struct run_bucket *bucket = &runs->buckets[at];
         uint32_t likely = likely_slots(runs, bucket, key);
@@ -223,7 +223,7 @@ static inline uint32_t find_own(const struct prefix_runs *runs, uint64_t key)
         if (OWN(&bucket->passed) == 0) {
             break;
         }
-        at = bucket_after(runs, at);
+        at = run_bucket_after(runs, at);
     }
     return 0;
 }

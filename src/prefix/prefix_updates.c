@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A ring is an array of words.  Positions only grow.  An update lies in one piece from its position
-// modulo ring_words on: its fields, then its keys.  It may reach behind the end of the ring, where the
-// array has room for the longest update; the words that it would have covered at the front stay
-// unused.
+// A ring is an array of words.  Positions only grow.  An update lies in one piece from its
+// position modulo ring_words on: its fields, then its keys.  It may reach behind the end of the
+// ring, where the array has room for the longest update; the words that it would have covered at
+// the front stay unused.
 
 #include "prefix/prefix_updates.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// prefix_updates_internal.h -- the role of writer by itself, for tests in which updates have to wait.
+// prefix_updates_internal.h -- the role of writer by itself, for tests in which updates wait.
 #pragma once
 
 #include "prefix/prefix_updates.h"

@@ -93,7 +93,7 @@ TEST(blocks_that_make_no_sense_end_their_event)
          "block_hash is neither an integer of 64 bits nor hexadecimal"},
         {"[{'block_hash':1}]", "tokens is not a list"},
         {"[{'block_hash':1,'tokens':[7]}]", "a token is not an object"},
-        {"[{'block_hash':1,'tokens':[{'token_id':-1}]}]", "token_id is a number that is no id"},
+        {"[{'block_hash':1,'tokens':[{'token_id':-1}]}]", "token_id is a number that is not an id"},
         {"[{'block_hash':1,'tokens':[],'cache_level':'x'}]", "cache_level is not a number"},
         {"[{'block_hash':1,'tokens':[],'cache_salt':1}]", "lora_name or cache_salt is not a name"},
         {"[],'parent_hash':1.5",

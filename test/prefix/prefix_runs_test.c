@@ -29,7 +29,7 @@ static uint64_t key_in(const struct prefix_runs *runs, uint32_t bucket, uint32_t
     uint64_t first = bucket * (UINT64_C(1) << 32) / runs->bucket_count + 1;
     uint64_t mixed = first * (UINT64_C(1) << 32) + n;
     uint64_t key = mixed * UINT64_C(0xf1de83e19937733d);
-    ASSERT(bucket_of(runs, key) == bucket);
+    ASSERT(run_bucket_of(runs, key) == bucket);
     return key;
 }
 
