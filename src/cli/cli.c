@@ -11,17 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct command {
-    const char *name;
-    int (*run)(int word_count, char **words);
-} commands[] = {
-#define COMMAND(name, usage, summary) {#name, command_##name},
-#include "config/option/commands.def"
-#undef COMMAND
-};
-
-static const struct config_manual_command manual_commands[] = {
-#define COMMAND(name, usage, summary) {usage, summary},
+// In the order of command_at.
+static int (*const runs[])(int word_count, char **words) = {
+#define COMMAND(name, usage, summary) command_##name,
 #include "config/option/commands.def"
 #undef COMMAND
 };
@@ -29,8 +21,8 @@ static const struct config_manual_command manual_commands[] = {
 static void write_commands(FILE *out)
 {
     fprintf(out, "warmpath %s -- a load balancer for LLM inference\n\n", WARMPATH_VERSION);
-    for (size_t i = 0; i < ARRAY_COUNT(manual_commands); i++) {
-        fprintf(out, "  warmpath %-36s %s\n", manual_commands[i].usage, manual_commands[i].summary);
+    for (uint32_t i = 0; command_at(i) != NULL; i++) {
+        fprintf(out, "  warmpath %-36s %s\n", command_at(i)->usage, command_at(i)->summary);
     }
 }
 
@@ -53,11 +45,7 @@ int command_help(int word_count, char **words)
 int command_manual(int word_count, char **words)
 {
     if (word_count == 1 && strcmp(words[0], "--man") == 0) {
-        config_manual_write_man(stdout, &(struct config_manual_page){
-                                            .version = WARMPATH_VERSION,
-                                            .commands = manual_commands,
-                                            .command_count = ARRAY_COUNT(manual_commands),
-                                        });
+        config_manual_write_man(stdout);
     } else if (word_count == 1 && strcmp(words[0], "--markdown") == 0) {
         config_manual_write_markdown(stdout);
     } else {
@@ -82,15 +70,15 @@ static bool is_help(const char *word)
 
 // Commands with a table of flags print it themselves.  True: this was another one, and its help was
 // printed.
-static bool write_command_help(const struct command *command)
+static bool write_command_help(uint32_t index)
 {
-    bool is_serve = command->run == command_serve;
+    bool is_serve = runs[index] == command_serve;
 
-    if (!is_serve && command->run != command_check && command->run != command_help &&
-        command->run != command_manual && command->run != command_version) {
+    if (!is_serve && runs[index] != command_check && runs[index] != command_help &&
+        runs[index] != command_manual && runs[index] != command_version) {
         return false;
     }
-    command_write_usage(command->name);
+    command_write_usage(command_at(index)->name);
     if (is_serve) {
         printf("\n");
         config_manual_write_help(stdout);
@@ -108,10 +96,10 @@ int cli_run(int argc, char **argv)
         return command_help(0, NULL);
     }
     const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
-    for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
-        if (strcmp(commands[i].name, name) == 0) {
-            bool is_helped = argc > 2 && is_help(argv[2]) && write_command_help(&commands[i]);
-            return is_helped ? end_of_page() : commands[i].run(argc - 2, argv + 2);
+    for (uint32_t i = 0; i < ARRAY_COUNT(runs); i++) {
+        if (strcmp(command_at(i)->name, name) == 0) {
+            bool is_helped = argc > 2 && is_help(argv[2]) && write_command_help(i);
+            return is_helped ? end_of_page() : runs[i](argc - 2, argv + 2);
         }
     }
     fprintf(stderr, "warmpath: no command %s; `warmpath help` lists them\n", argv[1]);

@@ -390,7 +390,7 @@ static int load_measure(struct load_command *load)
 }
 
 // Behind the help.
-static void list_workloads(void)
+static void load_list_workloads(void)
 {
     printf("\nWorkloads:\n");
     for (uint32_t i = 0; workload_kind_name(i) != NULL; i++) {
@@ -421,7 +421,7 @@ int command_load(int word_count, char **words)
     }
     int status = flags_read(&load_table, word_count, words, &load->flags);
     if (status == COMMAND_OK) {
-        list_workloads();
+        load_list_workloads();
     } else if (status == FLAGS_READ && understand(load)) {
         status = reach(load) ? load_measure(load) : COMMAND_FAILED;
     } else {

@@ -2,20 +2,30 @@
 
 #include "config/option/command.h"
 
+#include "base/base.h"
 #include "config/config_file.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-void command_write_usage(const char *command)
+const struct command *command_at(uint32_t index)
 {
-#define COMMAND(name, usage, summary)                                                              \
-    if (strcmp(command, #name) == 0) {                                                             \
-        printf("warmpath %s\n\n%s\n", usage, summary);                                             \
-    }
+    static const struct command commands[] = {
+#define COMMAND(name, usage, summary) {#name, usage, summary},
 #include "config/option/commands.def"
 #undef COMMAND
+    };
+    return index < ARRAY_COUNT(commands) ? &commands[index] : NULL;
+}
+
+void command_write_usage(const char *name)
+{
+    for (uint32_t i = 0; command_at(i) != NULL; i++) {
+        if (strcmp(command_at(i)->name, name) == 0) {
+            printf("warmpath %s\n\n%s\n", command_at(i)->usage, command_at(i)->summary);
+        }
+    }
 }
 
 bool command_fail(const char *command, const char *subject, const char *why)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
     COMMAND_OK = 0,
@@ -20,8 +21,17 @@ enum {
 #include "config/option/commands.def"
 #undef COMMAND
 
-// Prints usage and summary of a command, as commands.def has them.
-void command_write_usage(const char *command);
+struct command {
+    const char *name;
+    const char *usage;   // "serve [options]"
+    const char *summary; // a sentence
+};
+
+// In the order of commands.def; NULL past the last.
+const struct command *command_at(uint32_t index);
+
+// Prints usage and summary.
+void command_write_usage(const char *name);
 
 // Prints "warmpath COMMAND: SUBJECT: WHY" to standard error; `why` may be NULL.  Returns false.
 bool command_fail(const char *command, const char *subject, const char *why);

@@ -7,6 +7,7 @@
 #include "config/option/manual.h"
 
 #include "base/base.h"
+#include "config/option/command.h"
 #include "config/option/option.h"
 #include "policy/policy.h"
 
@@ -235,69 +236,65 @@ static void troff_line(FILE *out, const char *text)
     fputc('\n', out);
 }
 
-static void write_man_row(FILE *out, const struct config_option *option)
+// Of serve, or a key of an item.
+static void write_man_row(FILE *out, const struct config_option *option, bool is_key,
+                          bool is_required)
 {
     char flag[config_flag_size_max];
+    char line[describe_size_max];
 
     fputs(".TP\n\\fB", out);
     troff(out, option->name);
     fputs("\\fR", out);
-    if (option->has_flag) {
+    if (!is_key && option->has_flag) {
         config_option_flag(option, flag);
         fputs(", \\fB", out);
         troff(out, flag);
-        fprintf(out, "\\fR \\fI%s\\fR", option->kind->word);
+        fputs("\\fR", out);
+    }
+    if (is_key || option->has_flag) {
+        fprintf(out, " \\fI%s\\fR", option->kind->word);
     }
     fputc('\n', out);
     troff_line(out, option->help);
-    char line[describe_size_max];
     manual_describe(option, line);
     fputs(".br\n(", out);
     troff(out, line);
-    fputs(")\n", out);
+    fprintf(out, "%s)\n", is_required ? "; required" : "");
 }
 
 static void write_man_items(FILE *out, const struct config_option *option)
 {
     fprintf(out, ".RS\n.PP\nKeys of an item of \\fB%s\\fR:\n", option->name);
     for (uint32_t i = 0; i < option->items->count; i++) {
-        const struct config_option *row = &option->items->rows[i];
-        fputs(".TP\n\\fB", out);
-        troff(out, row->name);
-        fprintf(out, "\\fR \\fI%s\\fR\n", row->kind->word);
-        troff_line(out, row->help);
-        char line[describe_size_max];
-        manual_describe(row, line);
-        fputs(".br\n(", out);
-        troff(out, line);
-        fprintf(out, "%s)\n", i == 0 ? "; required" : "");
+        write_man_row(out, &option->items->rows[i], true, i == 0);
     }
     fputs(".RE\n", out);
 }
 
-static void write_man_front(FILE *out, const struct config_manual_page *page)
+static void write_man_front(FILE *out)
 {
     fprintf(out,
             ".TH WARMPATH 8 \"\" \"warmpath %s\" \"System Manager's Manual\"\n"
             ".nh\n.ad l\n" // a name broken in two cannot be searched for
             ".SH NAME\nwarmpath \\- load balancer for language model inference\n"
             ".SH SYNOPSIS\n",
-            page->version);
-    for (uint32_t i = 0; i < page->command_count; i++) {
+            WARMPATH_VERSION);
+    for (uint32_t i = 0; command_at(i) != NULL; i++) {
         fputs(i > 0 ? ".br\n" : "", out);
         fputs("\\fBwarmpath\\fR ", out);
-        troff_line(out, page->commands[i].usage);
+        troff_line(out, command_at(i)->usage);
     }
     fputs(".SH DESCRIPTION\n", out);
     troff_line(out, "warmpath is a streaming reverse proxy in front of inference servers. It "
                     "chooses a backend for each request by a routing policy, watches the health "
                     "of the fleet and streams responses as they are generated.");
     fputs(".SH COMMANDS\n", out);
-    for (uint32_t i = 0; i < page->command_count; i++) {
+    for (uint32_t i = 0; command_at(i) != NULL; i++) {
         fputs(".TP\n\\fB", out);
-        troff(out, page->commands[i].usage);
+        troff(out, command_at(i)->usage);
         fputs("\\fR\n", out);
-        troff_line(out, page->commands[i].summary);
+        troff_line(out, command_at(i)->summary);
     }
 }
 
@@ -327,12 +324,12 @@ static void write_man_example(FILE *out)
     fputs(".fi\n", out);
 }
 
-void config_manual_write_man(FILE *out, const struct config_manual_page *page)
+void config_manual_write_man(FILE *out)
 {
     const struct config_option_group *group;
     const struct config_option *option;
 
-    write_man_front(out, page);
+    write_man_front(out);
     fputs(".SH CONFIGURATION\n", out);
     troff_line(out, file_text);
     fputs(".PP\n", out);
@@ -343,7 +340,7 @@ void config_manual_write_man(FILE *out, const struct config_manual_page *page)
         fprintf(out, ".SS %s\n", group->title);
         troff_line(out, group->text);
         for (uint32_t i = 0; (option = row_of_group(group, i)) != NULL; i++) {
-            write_man_row(out, option);
+            write_man_row(out, option, false, false);
             if (option->items != NULL) {
                 write_man_items(out, option);
             }

@@ -6,22 +6,9 @@
 // Output errors stay in the stream: ask ferror(out) at the end.
 #pragma once
 
-#include <stdint.h>
 #include <stdio.h>
 
 struct config_option_table;
-
-// A sub-command of the program, for the manual page.
-struct config_manual_command {
-    const char *usage;   // "serve [options]"
-    const char *summary; // a sentence
-};
-
-struct config_manual_page {
-    const char *version;
-    const struct config_manual_command *commands;
-    uint32_t command_count;
-};
 
 // Plain text, at most 80 columns: every flag with its help, by group.
 void config_manual_write_help(FILE *out);
@@ -30,7 +17,7 @@ void config_manual_write_help(FILE *out);
 void config_manual_write_flags(FILE *out, const struct config_option_table *table);
 
 // warmpath(8), for man(1).
-void config_manual_write_man(FILE *out, const struct config_manual_page *page);
+void config_manual_write_man(FILE *out);
 
 // docs/configuration.md.
 void config_manual_write_markdown(FILE *out);

@@ -106,33 +106,17 @@ static const struct config_option_group groups[] = {
 };
 #undef OPTIONS_OF_CONFIG
 
-const struct config_option_table config_options = {
-    .name = "",
-    .rows = rows_of_config,
-    .count = ARRAY_COUNT(rows_of_config),
-    .item_size = sizeof(struct config),
-};
-
-const struct config_option_table config_backend_options = {
-    .name = "backends",
-    .rows = rows_of_backend,
-    .count = ARRAY_COUNT(rows_of_backend),
-    .item_size = sizeof(struct config_backend_draft),
-};
-
-const struct config_option_table config_pool_options = {
-    .name = "pools",
-    .rows = rows_of_pool,
-    .count = ARRAY_COUNT(rows_of_pool),
-    .item_size = sizeof(struct config_pool),
-};
-
-const struct config_option_table config_tokenizer_options = {
-    .name = "tokenizers",
-    .rows = rows_of_tokenizer,
-    .count = ARRAY_COUNT(rows_of_tokenizer),
-    .item_size = sizeof(struct config_tokenizer),
-};
+#define TABLE(owner, list, type)                                                                   \
+    {                                                                                              \
+        .name = (owner), .rows = (list), .count = ARRAY_COUNT(list), .item_size = sizeof(type)     \
+    }
+const struct config_option_table config_options = TABLE("", rows_of_config, struct config);
+const struct config_option_table config_backend_options =
+    TABLE("backends", rows_of_backend, struct config_backend_draft);
+const struct config_option_table config_pool_options =
+    TABLE("pools", rows_of_pool, struct config_pool);
+const struct config_option_table config_tokenizer_options =
+    TABLE("tokenizers", rows_of_tokenizer, struct config_tokenizer);
 
 const struct config_option_group *config_option_group_at(uint32_t index)
 {

@@ -137,13 +137,22 @@ static void store_number(const struct config_option *option, double number, void
     }
 }
 
+// The largest number that the field can hold without a bound of its row.
+static double kind_number_max(const struct config_option *option)
+{
+    static const double exact_max = 9e15; // doubles have all integers up to here
+    if (option->kind->number->is_stored_real) {
+        return HUGE_VAL;
+    }
+    return option->size == sizeof(uint32_t) ? UINT32_MAX : exact_max;
+}
+
 static bool kind_read_number(const struct config_option *option, const char *text, void *field,
                              struct text *why)
 {
     double number;
     double low = kind_parse_bound(option->kind, option->low, 0);
-    double high = kind_parse_bound(option->kind, option->high,
-                                   option->size == sizeof(uint32_t) ? UINT32_MAX : HUGE_VAL);
+    double high = kind_parse_bound(option->kind, option->high, kind_number_max(option));
 
     if (!kind_parse_number(option->kind, text, &number)) {
         return kind_refuse(option, text, why);
@@ -152,9 +161,12 @@ static bool kind_read_number(const struct config_option *option, const char *tex
         text_add_format(why, "%.40s is too small, the least is %s", text, option->low);
         return false;
     }
+    if (number > high && option->high == NULL) {
+        text_add_format(why, "%.40s is too large, the most is %.0f", text, high);
+        return false;
+    }
     if (number > high) {
-        text_add_format(why, "%.40s is too large, the most is %s", text,
-                        option->high != NULL ? option->high : "4294967295");
+        text_add_format(why, "%.40s is too large, the most is %s", text, option->high);
         return false;
     }
     store_number(option, number, field);

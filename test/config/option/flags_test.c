@@ -11,6 +11,7 @@
 struct test_options {
     const char *name;
     uint32_t count;
+    uint64_t bytes;
     double share;
     double pause;
     bool fast;
@@ -25,6 +26,7 @@ static struct test_options got;
 static const struct config_option rows[] = {
     FLAG(name, name, "ann", "A name."),
     FLAG(count, amount, NULL, "How many."),
+    FLAG(bytes, amount, NULL, "How long."),
     RANGE(share, real, "0.5", "0", "1", "How much."),
     FLAG(pause, seconds, "2m", "How long."),
     FLAG(fast, toggle, NULL, "Hurry."),
@@ -112,9 +114,10 @@ TEST(words_are_taken_as_they_stand)
 
 TEST(a_wrong_line_is_refused)
 {
-    static const char *const lines[] = {"--nope 1",   "count 1",     "--count",      "--count x",
-                                        "--count -1", "--count 1.5", "--share much", "--pause 3y",
-                                        "--fast=2",   "--item a,,b", "--count 99g",  "--share 2"};
+    static const char *const lines[] = {"--nope 1",    "count 1",     "--count",      "--count x",
+                                        "--count -1",  "--count 1.5", "--share much", "--pause 3y",
+                                        "--fast=2",    "--item a,,b", "--count 99g",  "--share 2",
+                                        "--bytes 1e30"};
     for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
         CHECK_EQ(read_line(lines[i]), COMMAND_USAGE);
     }
