@@ -265,7 +265,7 @@ static void close_all(struct audit *audit)
 {
     audit_scrape_destroy(&audit->scrape);
     if (audit->loop != NULL) {
-        loop_turn(audit->loop, 0); // what was put off to the end of a turn is freed there
+        loop_turn(audit->loop, 0); // frees what was deferred to the end of the turn
         signals_close(&audit->signals, audit->loop);
         loop_destroy(&audit->loop);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// audit_history.h -- one replica's pages over time, and what it did between two of them.
+// audit_history.h -- one replica's pages over time, and its work between two of them.
 //
 //     page   page            page   page
 //     |------|------ ... ----|------|

@@ -21,8 +21,8 @@ void audit_report_table(FILE *out, const struct audit_report *report);
 // The row of the fleet alone.
 void audit_report_fleet(FILE *out, const struct audit_report *report);
 
-// Waste, verdict and what they rest on.
+// Waste, verdict and their assumptions.
 void audit_report_verdict(FILE *out, const struct audit_report *report);
 
-// All of it as one object; null is what is not known.
+// All of it as one object; unknown values are null.
 void audit_report_json(FILE *out, const struct audit_report *report);

@@ -21,7 +21,7 @@ enum {
     why_size = 160,
 };
 
-// Where TensorRT-LLM has as text what it lists as JSON at the path that others have text at.
+// TensorRT-LLM has JSON at /metrics, and the text that other engines have there at this path.
 static const char text_path[] = "/prometheus/metrics";
 // Where SGLang has the time of its prefills, which its page does not say.
 static const char loads_path[] = "/v1/loads";
@@ -42,7 +42,7 @@ struct scrape_replica {
     struct audit_scraped scraped;
     struct audit_scrape *scrape;
     const struct scrape_origin *origin;
-    struct address address; // of size 0: there is none
+    struct address address; // of size 0: the name did not resolve
     char *name;
     char *authority;
     char why[why_size];
@@ -204,7 +204,7 @@ static bool replica_has_page(const struct fetch_result *result)
     return result->status == 200;
 }
 
-// It says what the steps do not; what it leaves out the steps say.
+// The text has counters that the JSON lacks; JSON completes what the text lacks.
 static void text_done(void *owner, const struct fetch_result *result)
 {
     struct scrape_replica *replica = owner;

@@ -2,7 +2,7 @@
 //
 // audit_verdict.h -- from what engines counted to what better routing could gain.
 //
-// Counters do not show prompts, so what was computed in vain is an estimate:
+// Counters do not show prompts, so the wasted computation is an estimate:
 //
 //     wasted tokens = (achievable hit rate - measured) * tokens that were looked up
 //     GPU-hours     = wasted tokens * seconds for a token * GPUs of a replica / 3600
@@ -28,7 +28,7 @@ struct profile;
 struct audit_replica {
     const char *name;
     const char *why; // it could not be read; NULL: it could
-    bool restarted;  // and what it did before is not known
+    bool restarted;  // its counters before that are lost
     double span_s;
     struct engine_counters done;
 };

@@ -4,7 +4,7 @@
 // token, TLS; and questions to it, each on a connection of its own (net/fetch.h).
 //
 //     static const struct config_option rows[] = {ADMIN_CLIENT_FLAGS(admin, "5s"), ...};
-//     admin_client_check     what is wrong with them: the command line's fault
+//     admin_client_check     errors of the command line
 //     admin_client_open      reads the token, sets up TLS, looks the name up: the world's
 //     admin_client_ask       again and again
 //
@@ -48,7 +48,7 @@ struct admin_client {
     struct loop *loop;
     struct tls_context *tls;
     struct drive_endpoint endpoint;
-    uint32_t address; // of those that the endpoint has
+    uint32_t address; // index into the addresses of the endpoint
     char authorization[config_secret_size_max + 16];
 };
 

@@ -217,7 +217,7 @@ static void certify_tear_down(struct certify_command *command)
     roster_destroy(&command->roster);
     prober_destroy(&command->prober);
     if (command->loop != NULL) {
-        loop_turn(command->loop, 0); // recycles what was closed
+        loop_turn(command->loop, 0); // frees closed connections
     }
     fleet_destroy(&command->fleet);
     loop_destroy(&command->loop);

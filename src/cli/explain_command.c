@@ -198,7 +198,7 @@ static bool explain_ask(struct explain_command *command)
     while (!command->is_done) {
         loop_turn(command->loop, turn_ms);
     }
-    loop_turn(command->loop, 0); // recycles what was closed
+    loop_turn(command->loop, 0); // frees closed connections
     return true;
 }
 

@@ -51,7 +51,7 @@ struct config_backend {
     struct config_list models; // empty: learned from the backend
     const char *api_key;       // sent when authorization is `replace`; NULL: config->api_key
     uint32_t ranks;            // data-parallel; 0 counts as 1
-    // As written; backend_events.h says what they come to.
+    // As written; config_backend_events (backend_events.h) applies the defaults.
     const char *events;        // NULL: config->events.endpoint; "none"
     const char *events_replay; // NULL: config->events.replay; "none"
     const char *events_topic;  // NULL: config->events.topic

@@ -50,7 +50,7 @@ static bool calibrate_is_good(const struct calibrate_options *options)
            command_fail(command, "--backend needs --model", NULL);
 }
 
-// ---- what is printed
+// ---- output
 
 static void print_errors(const char *name, const struct calibration_model *rows,
                          const struct step_model *step)
@@ -99,7 +99,7 @@ static void print_model(const struct calibration_model *model)
     print_profile(&model->profile);
 }
 
-// ---- what is done
+// ---- work
 
 // Fits every model that is wanted; the others stay as they were.
 static int fit_models(struct calibration *calibration, const char *only)

@@ -16,7 +16,7 @@
 
 enum {
     read_size = 65536,
-    // Others have their turn after so many reads, however much the server sends.
+    // After this many reads other connections have their turn.
     reads_per_turn = 16,
     resume_ms = 1,
     // A server that closes as we send is heard of within a round trip; later it meant the request.
@@ -45,7 +45,7 @@ struct link {
     bool has_bytes;     // of the response
     bool was_sent_once; // and met a connection that the server had closed
     bool sends_again;
-    enum drive_error known; // what is wrong before anything was sent, to be told by the timer
+    enum drive_error known; // an error before the request was sent; the timer reports it
     struct drive_request *request;
     uint8_t *out;
     size_t out_size;
@@ -155,7 +155,7 @@ static void close_link(struct link *link, enum transport_end end)
     loop_defer(loop, &link->recycle);
 }
 
-// Tells of the end, whatever it is.  The link is free for others by then.
+// Reports the end of the request.  The link is free for other requests by then.
 static void link_finish(struct link *link)
 {
     struct drive_client *client = link->client;
@@ -187,7 +187,7 @@ static void link_fail(struct link *link, enum drive_error error)
     link_finish(link);
 }
 
-// Tells it from the loop, as all news is told.
+// Reports the error from the loop, never from inside drive_client_send.
 static void fail_later(struct link *link, enum drive_error error)
 {
     link->known = error;

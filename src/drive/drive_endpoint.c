@@ -13,7 +13,7 @@
 
 enum { turn_ms = 100, ask_ms = 10000 };
 
-// The part of the URL that names a host, and what is behind it.
+// Splits a URL into scheme with host, and path.
 static struct slice cut_base(const char *url, const char **base)
 {
     const char *host = strstr(url, "://");
@@ -22,7 +22,7 @@ static struct slice cut_base(const char *url, const char **base)
     return slice_of(url, slash != NULL ? (size_t)(slash - url) : strlen(url));
 }
 
-// Blanks and what is below would end the first line of a request.
+// Blanks and control characters would end the first line of a request.
 static bool is_path(const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {

@@ -101,7 +101,7 @@ void drive_log_add(struct drive_log *log, const struct drive_ending *ending)
     json_end(&json);
     text_add_str(&out, "\n");
     ASSERT(!out.overflow);
-    fwrite(log->line, 1, out.size, log->out); // its errors are told by _close
+    fwrite(log->line, 1, out.size, log->out); // drive_log_close reports errors
 }
 
 bool drive_log_close(struct drive_log **log_ptr)

@@ -67,7 +67,7 @@ void drive_memory_keep(struct drive_memory *memory, uint64_t session, uint64_t i
     if (text.size > drive_memory_size) {
         text.size = 0;
     }
-    // A text lies in one piece: what is left at the end of the ring is too small for it.
+    // A text lies in one piece: skip the end of the ring if it is too small.
     uint64_t place = memory->next % drive_memory_size;
     if (place + text.size > drive_memory_size) {
         memory->next += drive_memory_size - place;

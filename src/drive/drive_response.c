@@ -80,7 +80,7 @@ static void response_note_token(struct drive_response *response, uint64_t now_us
 
 static void response_note_usage(struct drive_response *response, const struct response_usage *usage)
 {
-    // Some engines tell it with every event: the last one counts.
+    // Some engines send usage with every event: the last one counts.
     if (usage->has_prompt_tokens) {
         response->usage = *usage;
     }
@@ -160,7 +160,7 @@ static bool response_fail(struct drive_response *response, enum drive_error erro
     return true;
 }
 
-// As text, where it has room; half a name is better than none, half a decision is not.
+// Copies the value of a header.  One that is too long is cut if `cuts`, else left out.
 static void response_copy_field(const struct http_head *head, const char *name, char *out,
                                 size_t size, bool cuts)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// drive_result.h -- what a run came to, as a table for people, as JSON and as a page.
+// drive_result.h -- the result of a run, as a table for people, as JSON and as a page.
 //
-// All three say loudly when the generator itself could not keep up: then the times tell of it and
-// not of the server.
+// All three say when the generator itself could not keep up: its times then measure the generator
+// and not the server.
 #pragma once
 
 #include "config/option/flags.h"

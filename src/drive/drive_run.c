@@ -32,7 +32,7 @@ struct drive_run {
     struct drive_client_counts counts; // once the client is gone
     struct drive_tally tally;
     struct alarm next; // when something is due
-    uint64_t next_us;  // what it was set to
+    uint64_t next_us;  // the time that it was set to
     struct timer watch;
     struct list_node *flights;
     uint64_t begin_us;
@@ -45,7 +45,7 @@ static void finished(void *owner, struct drive_request *request,
                      const struct drive_response *response);
 static void run_on_timer(struct timer *timer);
 
-// The turn of the loop that it makes is what is wanted.
+// Only wakes the loop: run_on_turn does the work.
 static void wake(struct alarm *alarm)
 {
     (void)alarm;
@@ -186,7 +186,7 @@ static bool send_one(struct drive_run *run)
     return true;
 }
 
-// Sends what is due.  False: nothing more will be.
+// Sends the requests that are due.  False: no further one will be.
 static bool send_due(struct drive_run *run)
 {
     uint64_t since_us = drive_run_now_us(run) - run->begin_us;
@@ -217,7 +217,7 @@ static bool send_due(struct drive_run *run)
             return true;
         }
     }
-    // Users may still think after what is in flight; when it ends, `turn` asks again.
+    // Users may send more when their requests in flight end; run_on_turn asks again then.
     return !workload_is_over(run->options.workload);
 }
 

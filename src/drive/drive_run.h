@@ -4,15 +4,14 @@
 //
 //     workload --due--> client --response--> tally ... workload_done, and its user may go on
 //
-// A request is sent when it is due, whatever the server does; it waits here only when all
-// connections are in use.  Users of a closed loop wait for their own response; their next request
-// is due when they have thought.
+// A request is sent when it is due, even if the server lags; it waits only while all connections
+// are in use.  A user of a closed loop sends the next request some time after its last response.
 //
-// A user whose request failed waits a second before the next: one that is refused would otherwise
-// ask as fast as it can be refused.
+// A user whose request failed waits a second before the next one: otherwise a server that refuses
+// requests would get them as fast as it refuses.
 //
-// A run ends when the workload is over; when `duration_s` is over and what was sent has ended; when
-// the caller says stop, and then at once; or after drive_requests_max requests.
+// A run ends when the workload is over; when `duration_s` is over and the last response has ended;
+// at once when the caller stops it; or after drive_requests_max requests.
 //
 // Threads: one owner, whose loop turns inside drive_run.
 #pragma once

@@ -40,7 +40,7 @@ struct point {
     struct calibration_row samples[rounds_max];
 };
 
-// The longest is not quite a step of 8192: our words are not exactly so many tokens.
+// The longest stays below a step of 8192 tokens: a word of ours may be more than one token.
 static const uint32_t fresh_lengths[] = {16, 64, 256, 1024, 4096, 7680};
 static const uint32_t cached_lengths[] = {1024, 4096, 16384};
 static const uint32_t behind_lengths[] = {16, 256, 1024, 4096};

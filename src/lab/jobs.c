@@ -58,7 +58,7 @@ bool jobs_run(const struct jobs *jobs)
     wanted = wanted < jobs->count ? wanted : jobs->count;
     wanted = wanted < thread_max ? wanted : thread_max;
 
-    // The caller is one of them.  Where a thread cannot be had, those that are there do its part.
+    // The caller works too.  If a thread cannot be started, the others do its jobs.
     for (uint32_t i = 1; i < wanted; i++) {
         if (thread_start("warmpath-job", crew_work, &crew, &threads[i]) != STATUS_OK) {
             break;

@@ -16,9 +16,10 @@ struct jobs {
     void *owner;
     // By any thread, once for each number.  False: no further job is begun.
     bool (*run)(void *owner, uint32_t job);
-    // By any thread, one at a time: so many have ended.  Not after each of them.  May be NULL.
+    // Called by any thread, one at a time, with the number of jobs that have ended; calls may be
+    // skipped.  May be NULL.
     void (*progress)(void *owner, uint32_t done_count);
 };
 
-// Whether all were run and none said false.  Returns when every begun job has ended.
+// True if all jobs were run and returned true.  Returns when every begun job has ended.
 bool jobs_run(const struct jobs *jobs);

@@ -4,7 +4,7 @@
 #include "sweep/report.h"
 #include "sweep/score.h"
 
-// How many of the points where the judged policy is behind are told.
+// Points listed at which the judged policy is furthest behind.
 enum { weak_max = 12, label_size = 96 };
 
 static bool is_workload(const struct sweep_point *point, const void *wanted)

@@ -27,7 +27,7 @@ struct score {
 // Which points count; NULL: all.
 typedef bool (*score_filter_fn)(const struct sweep_point *point, const void *wanted);
 
-// A peer's number, or that of the best one, over the judged policy's; 0: one of them has none.
+// A peer's number, or that of the best peer, over the judged policy's; 0: one is unknown.
 double score_ratio(const struct sweep *sweep, const struct sweep_point *point, uint32_t judge,
                    uint32_t peer, uint32_t metric);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sim -- the policy lab: many fleets in virtual time, and what came of it.
+// sim -- the policy lab: simulates many fleets in virtual time and reports their figures.
 
 #include "base/base.h"
 #include "config/option/command.h"

@@ -15,11 +15,11 @@ enum { sim_grid_max = flag_numbers_max }; // of each list
 // The words of the command line; an empty list takes its default.
 struct sim_words {
     struct flag_list trace;
-    struct flag_list workload;    // none, when there is a trace
+    struct flag_list workload;    // may be empty if there is a trace
     struct flag_list policy;      // all
     struct flag_list model;       // llama-3.1-8b
     struct flag_numbers backends; // 8
-    struct flag_numbers load;     // 0.7, or as it was recorded when there is nothing but a trace
+    struct flag_numbers load;     // 0.7, or the recorded times if there are only traces
     struct flag_numbers rate;
     struct flag_numbers users;
     const char *calibration; // where the models are from; NULL: those that we ship

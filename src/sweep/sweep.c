@@ -82,7 +82,7 @@ void sweep_destroy(struct sweep **sweep_ptr)
     }
 }
 
-// One sweep_run: what its threads see.
+// State of one sweep_run that its threads share.
 struct tour {
     struct sweep *sweep;
     const struct sweep_lab *lab;
@@ -101,7 +101,7 @@ struct tour {
 // overloaded.
 enum { saturation_runs = 24 };
 
-// The error of the first that fails is the one that is told.
+// Keeps the error of the first run that fails.
 static bool sweep_fail(struct tour *tour, const struct sweep_point *point, const char *why)
 {
     if (!atomic_flag_test_and_set_explicit(&tour->shared.failed, memory_order_relaxed)) {
@@ -206,7 +206,7 @@ static uint32_t *longest_first(const struct sweep *sweep)
     uint32_t *order = calloc(sweep->run_count, sizeof(*order));
     uint32_t count = 0;
 
-    // Fleets by their size, the largest first; those that are equal as they come.
+    // Fleets by size, the largest first, equal ones in their order.
     for (uint64_t below = UINT64_MAX; order != NULL && count < sweep->run_count;) {
         uint32_t largest = 0;
         for (uint32_t i = 0; i < sweep->point_count; i++) {

@@ -24,7 +24,7 @@ struct sweep_workload {
 
 // The meaning of the values of `levels`.
 enum sweep_axis {
-    SWEEP_AS_IS, // there is one, of no meaning: the trace as it was recorded
+    SWEEP_AS_IS, // one level without a meaning: the trace at its recorded times
     SWEEP_LOAD,  // a share of the rate that saturates the fleet
     SWEEP_RATE,  // requests/s
     SWEEP_USERS, // users of a closed loop
@@ -62,7 +62,7 @@ struct sweep_options {
     double limit_s;
     uint32_t thread_count; // 0: one for each core
     void *owner;
-    // Runs and saturations: so many have ended of so many, which is that share of the work, about.
+    // `done_count` of `count` runs and saturations have ended, about that share of the work.
     // May be NULL.
     void (*progress)(void *owner, uint32_t done_count, uint32_t count, double share);
 };

@@ -347,7 +347,7 @@ static void top_run(struct top_command *command)
     }
     fetch_cancel(&command->asks_overview);
     fetch_cancel(&command->asks_decisions);
-    loop_turn(command->loop, 0); // recycles what was closed
+    loop_turn(command->loop, 0); // frees closed connections
     if (command->code == COMMAND_FAILED && command->why[0] != '\0') {
         command_fail("top", command->options.admin.url, command->why);
     }

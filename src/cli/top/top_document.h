@@ -9,11 +9,10 @@
 // A number that a document does not have, or has as null, is NAN.  Members that are not known here
 // are skipped, so that documents of newer routers can be read.
 //
-// Strings are UTF-8 without control characters, whatever the document has: they go to a terminal,
-// and a model's name must not be able to move its cursor.  Longer text is cut between
-// characters.
+// Strings are UTF-8 without control characters: they go to a terminal, and a model's name must not
+// be able to move its cursor.  Longer text is cut between characters.
 //
-// Limits: what is beyond the sizes below is left out; of points the oldest, of lists the last.
+// Limits: the sizes below.  The oldest points and the last elements of lists are left out.
 //
 // Memory: the caller's; some megabytes.  Nothing points into the text.
 #pragma once

@@ -69,7 +69,7 @@ static const char *state_of(const struct top_backend *backend)
     return backend->is_draining && strcmp(backend->state, "up") == 0 ? "draining" : backend->state;
 }
 
-// Its place in `states`; what is not there comes before all that is well.
+// Its place in `states`; an unknown state sorts like "unknown", before "up".
 static uint32_t top_fleet_rank_of(const struct top_backend *backend)
 {
     const char *state = state_of(backend);

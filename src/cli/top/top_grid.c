@@ -139,7 +139,7 @@ static uint32_t put_some(struct top_pen *pen, enum top_look look, const struct t
     return used;
 }
 
-// The index of the first code of those that end the line within `width` columns.
+// The index of the first code of the longest tail that fits into `width` columns.
 static uint32_t tail_of(const struct top_line *line, uint32_t width)
 {
     uint32_t first = line->count;

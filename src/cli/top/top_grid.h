@@ -71,7 +71,7 @@ enum top_cut {
     TOP_MIDDLE, // aligned left; cut in the middle, for URLs, which differ at their end
 };
 
-// In exactly `width` columns, or what is left of them.
+// In exactly `width` columns, or fewer at the end of the row.
 void top_pen_field(struct top_pen *pen, enum top_look look, enum top_cut cut, uint32_t width,
                    const char *text);
 

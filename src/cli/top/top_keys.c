@@ -70,7 +70,7 @@ enum top_key top_keys_take(struct top_keys *keys, uint8_t byte)
     return TOP_KEY_LETTER;
 }
 
-// The drawing brings what is too far back to the end.
+// May go beyond the end: top_screen_draw clamps it.
 static void scroll(struct top_view *view, enum top_key key)
 {
     enum top_panel panel = view->focus == TOP_DECISIONS ? TOP_DECISIONS : TOP_FLEET;

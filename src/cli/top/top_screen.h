@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// top_screen.h -- what `warmpath top` shows, as a pure function of what is known, how it is looked
-// at, and the size of the screen.
+// top_screen.h -- the screen of `warmpath top`, as a pure function of the router's documents, the
+// view (scrolling, sorting, focus) and the size of the screen.
 //
 //     head        policy, version, uptime; live, or disconnected since       always
 //     1 figures   hit rate and first token against round-robin, money        3 rows, curves 3 more
@@ -54,5 +54,5 @@ struct top_view {
     uint32_t page[top_panel_count];
 };
 
-// Onto a grid that was just reset.  Brings what was scrolled beyond the end back to it.
+// Onto a grid that was just reset.  Clamps `view->scroll` to the last row.
 void top_screen_draw(const struct top_scene *scene, struct top_view *view, struct top_grid *out);

@@ -78,7 +78,7 @@ static int flags_read_one(const struct config_option_table *table, int word_coun
 
     if (option == NULL && is_flag) {
         config_option_add_unknown(table, words[0], &why);
-        text_add_str(&why, "; --help lists the options");
+        text_add_str(&why, space[why.size - 1] == '?' ? "" : "; --help lists the options");
     } else if (option == NULL) {
         text_add_str(&why, "is not an option; those start with --");
     } else if (value == NULL) {
