@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ast_internal.h -- a template as a tree: what the parser makes, resolve.c completes and render.c walks.
+// ast_internal.h -- a template as a tree: the parser makes it, resolve.c completes it, render.c walks it.
 //
-// Names become slots.  Each function (the template itself, and each macro) has a frame of slots when it runs;
-// a scope inside it (the body of a loop, a set block, ...) has slots of its own in the same frame, which are
-// filled anew by the scope's `loads` whenever it is entered.  Names that are never assigned are read from the
-// variables that come from outside, which have numbers too.
+// Names become slots.  Each function (the template itself, and each macro) has a frame of slots when
+// it runs.  A scope inside it (the body of a loop, a set block, ...) has slots of its own in the same
+// frame; its `loads` fill them whenever it is entered.  Names that are never assigned are read from the
+// template's variables, which have numbers too.
 //
-// Everything lies in the template's memory and does not change after compiling.
+// All of it lies in the template's memory and does not change after compiling.
 #pragma once
 
 #include "template/member.h"
@@ -24,18 +24,23 @@ enum {
     template_argument_max = 64,
 };
 
+// First those whose value already lies somewhere, or may.
 enum expression_kind {
     EXPRESSION_CONSTANT,
-    EXPRESSION_NAME,     // until it is resolved; then one of the next four
-    EXPRESSION_SLOT,     // of this function
-    EXPRESSION_OUTER,    // of a function around it
-    EXPRESSION_EXTERNAL, // a variable from outside
-    EXPRESSION_LOOP,     // the loop variable, followed by a member
+    EXPRESSION_NAME,     // until it is resolved; then SLOT, EXTERNAL or LOOP
+    EXPRESSION_SLOT,     // of this function, or of one around it
+    EXPRESSION_EXTERNAL, // a variable of the template
+    EXPRESSION_CONTENT,  // the output of a block that is being filtered
+    EXPRESSION_AND,
+    EXPRESSION_OR,
+    EXPRESSION_CONDITIONAL, // test, yes, no
+    EXPRESSION_ATTRIBUTE,   // x.name
+    EXPRESSION_ITEM,        // x['name']
+    EXPRESSION_SUBSCRIPT,   // x[any]
+    EXPRESSION_LOOP,        // the loop variable, followed by a member
     EXPRESSION_LIST,
     EXPRESSION_TUPLE,
     EXPRESSION_DICT, // keys and values in turn
-    EXPRESSION_AND,
-    EXPRESSION_OR,
     EXPRESSION_NOT,
     EXPRESSION_NEGATE,
     EXPRESSION_PLUS,
@@ -43,11 +48,7 @@ enum expression_kind {
     EXPRESSION_BINARY, // the other operators
     EXPRESSION_CONCAT, // a ~ b ~ c
     EXPRESSION_COMPARE,
-    EXPRESSION_CONDITIONAL,
-    EXPRESSION_ATTRIBUTE, // x.name
-    EXPRESSION_ITEM,      // x['name']
-    EXPRESSION_SUBSCRIPT, // x[any]
-    EXPRESSION_SLICE,
+    EXPRESSION_SLICE, // x, from, to, step
     EXPRESSION_FILTER,
     EXPRESSION_TEST,
     EXPRESSION_IS_DEFINED, // the two tests that nearly every template has
@@ -59,6 +60,7 @@ enum expression_kind {
 
 enum operation {
     OPERATOR_NONE,
+    OPERATOR_ADD,
     OPERATOR_SUBTRACT,
     OPERATOR_MULTIPLY,
     OPERATOR_DIVIDE,
@@ -75,7 +77,7 @@ enum operation {
     OPERATOR_NOT_IN,
 };
 
-// What can follow "loop.".
+// The names that may follow "loop.".
 #define LOOP_FIELD_MAP(X)                                                                          \
     X(INDEX, "index")                                                                              \
     X(INDEX0, "index0")                                                                            \
@@ -101,7 +103,7 @@ enum loop_field {
 struct scope_symbol;
 struct name {
     struct slice text;
-    struct scope_symbol *symbol; // what it means in the scope that is being resolved
+    struct scope_symbol *symbol; // its meaning in the scope that is being resolved
     uint32_t external;           // its number plus one, when it is read from outside
     bool is_of_messages;         // content_loop.c's
     bool is_message;
@@ -109,71 +111,33 @@ struct name {
     struct name *next_external;
 };
 
-struct expression_list {
-    struct expression *first; // linked by `next`
-    uint32_t count;
-};
-
-struct argument_list {
-    struct expression_list values;
-    const struct slice *names; // of the last `named_count`
-    uint32_t named_count;
-    struct expression *spread; // f(a, *spread, b=1); or NULL
-};
-
 struct expression {
     uint8_t kind;
-    uint8_t operation; // of a BINARY
-    uint8_t joint;     // what stands before it, when it is an operand of a COMPARE
+    uint8_t operation; // BINARY: enum operation; LOOP: enum loop_field
+    uint8_t joint;     // the operation before it, when it is an operand of a COMPARE
     uint8_t depth;     // levels of expressions in it
     uint32_t line;
+    uint32_t count;           // of its operands
+    struct expression *first; // its operands, linked by `next`
+    struct expression *last;
     struct expression *next;
+    uint32_t levels; // SLOT and LOOP: functions to go out
+    uint32_t slot;   // or the number of the EXTERNAL or the LOOP
     union {
         struct value constant;
+        struct name *name; // NAME, and the kinds it is resolved to
         struct {
-            struct name *name;
-            uint32_t levels; // functions to go out, for OUTER and LOOP
-            uint32_t slot;   // or the number of the external or the loop
-        } name;
-        struct {
-            uint32_t levels;
-            uint32_t slot;
-            enum loop_field field;
-            struct argument_list arguments;
-        } loop;
-        struct expression_list list; // LIST, TUPLE, DICT, AND, OR, SUM, CONCAT, COMPARE
-        struct {
-            struct expression *left; // the operand of NOT, NEGATE, PLUS, IS_DEFINED, IS_UNDEFINED
-            struct expression *right;
-        } binary;
-        struct {
-            struct expression *test;
-            struct expression *yes;
-            struct expression *no; // may be NULL
-        } conditional;
-        struct {
-            struct expression *subject;
-            const struct member *member;
-        } member; // ATTRIBUTE, ITEM
-        struct {
-            struct expression *subject;
-            struct expression *key;
-        } subscript;
-        struct {
-            struct expression *subject;
-            struct expression *bounds[3]; // from, to, step; each may be NULL
-        } slice;
-        struct {
-            struct expression *subject;    // of a filter of a block NULL
-            const struct builtin *builtin; // FILTER, TEST
-            const struct member *member;   // METHOD_CALL
-            struct argument_list arguments;
-            bool is_gone_through; // nothing is done with the result but what a list can do as well
-        } call;
+            const struct builtin *builtin;    // FILTER, TEST
+            const struct member_name *member; // ATTRIBUTE, ITEM, METHOD_CALL
+            const struct slice *names;        // of the last `named_count` arguments
+            uint32_t named_count;
+            bool is_iterated;          // its result is only used in ways that suit a list as well
+            struct expression *spread; // f(a, *spread, b=1); or NULL
+        } call;                        // the first operand is the subject, the others are arguments
     };
 };
 
-// What a scope does when it is entered: a slot gets its value.
+// On entering a scope, a slot gets its value.
 enum load_kind { LOAD_UNDEFINED, LOAD_EXTERNAL, LOAD_SLOT };
 struct slot_load {
     struct slot_load *next;
@@ -184,7 +148,7 @@ struct slot_load {
     struct slice name;
 };
 
-// What is assigned to.
+// The left side of an assignment.
 enum target_kind { TARGET_NAME, TARGET_ATTRIBUTE, TARGET_TUPLE };
 struct target {
     enum target_kind kind;
@@ -271,7 +235,7 @@ struct statement {
         } loop;
         struct {
             struct target *target;
-            struct expression *value; // SET; SET_BLOCK: the filters, innermost NULL, or NULL
+            struct expression *value; // SET; SET_BLOCK: filters of its CONTENT, or NULL
             struct statement_block body;
             struct slot_load *loads;
         } set; // SET, SET_BLOCK, FILTER_BLOCK, WITH, SCOPE
@@ -290,8 +254,7 @@ struct statement {
 
 struct external {
     struct slice name;
-    const struct value_callable
-        *function; // its value when the request does not give one; may be NULL
+    const struct value_callable *function; // its value without one from the request; may be NULL
 };
 
 struct template
@@ -314,6 +277,6 @@ struct special_names {
 enum status template_resolve(struct template *template, const struct special_names *names,
                              struct template_error *error);
 
-// content_loop.c: on a tree that is not resolved yet; `loops` and `assignments` are all FORs and SETs, in order.
+// content_loop.c: before the tree is resolved; `loops` and `assignments` are all FORs and SETs.
 bool template_has_content_loop(struct name *messages, const struct statement *loops,
                                const struct statement *assignments);

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-// By letter, what \n and its like stand for; 0 for others.
+// By letter, the bytes that \n and its like stand for; 0 for others.
 static const uint8_t letters[128] = {
     ['\\'] = '\\', ['\''] = '\'', ['"'] = '"',  ['a'] = '\a', ['b'] = '\b',
     ['f'] = '\f',  ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t', ['v'] = '\v',
@@ -43,7 +43,7 @@ static const uint8_t *literal_octal(const uint8_t *at, const uint8_t *end, uint3
     return at;
 }
 
-// From after the backslash; `*code_point` is what it stands for.  NULL when it is broken.
+// From after the backslash; `*code_point` is the character.  NULL: the escape is broken.
 static const uint8_t *read_numbered(const uint8_t *at, const uint8_t *end, uint32_t *code_point)
 {
     ASSERT(at < end);
@@ -92,35 +92,63 @@ bool literal_string(struct slice text, uint8_t *bytes, struct slice *out)
     return true;
 }
 
-static size_t without_underscores(struct slice text, uint8_t *bytes)
+// The base of "0x1f" and the like; 0: no prefix.
+static unsigned prefix_base(struct slice text)
 {
-    size_t size = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        if (text.bytes[i] != '_') {
-            bytes[size++] = text.bytes[i];
-        }
+    if (text.size < 3 || text.bytes[0] != '0') {
+        return 0;
     }
-    return size;
+    uint8_t letter = ascii_lower(text.bytes[1]);
+    return letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
 }
 
-bool literal_integer(struct slice text, uint8_t *bytes, struct value *out)
+static unsigned digit_value(uint8_t byte)
 {
-    ASSERT(text.size > 0 && bytes != NULL);
-    size_t size = without_underscores(text, bytes);
-    uint8_t letter = size > 2 ? ascii_lower(bytes[1]) : 0;
-    uint64_t base = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 10;
-    uint64_t value = 0;
-
-    for (size_t i = base == 10 ? 0 : 2; i < size; i++) {
-        uint64_t digit = (uint64_t)ascii_hex_value(bytes[i]);
-        if (value > ((uint64_t)INT64_MAX - digit) / base) {
-            *out = (struct value){.kind = VALUE_BIG_INT, .string = slice_of(bytes, size)};
-            return base == 10;
-        }
-        value = value * base + digit;
+    uint8_t lower = ascii_lower(byte);
+    if (byte >= '0' && byte <= '9') {
+        return (unsigned)(byte - '0');
     }
-    *out = value_int((int64_t)value);
-    return true;
+    return lower >= 'a' && lower <= 'z' ? (unsigned)(lower - 'a' + 10) : 99;
+}
+
+enum status literal_integer(struct slice text, unsigned base, uint8_t *bytes, struct value *out)
+{
+    ASSERT(bytes != NULL && (base == 0 || (base >= 2 && base <= 36)));
+    size_t at = text.size > 0 && (text.bytes[0] == '-' || text.bytes[0] == '+');
+    bool is_negative = at > 0 && text.bytes[0] == '-';
+    unsigned prefixed = prefix_base(slice_of(text.bytes + at, text.size - at));
+    bool follows_digit = prefixed != 0 && (base == 0 || base == prefixed);
+    base = follows_digit ? prefixed : base == 0 ? 10 : base;
+    at += follows_digit ? 2 : 0;
+
+    uint64_t number = 0;
+    bool fits = true;
+    size_t size = 0;
+    for (; at < text.size; at++) {
+        // Underscores stand between digits, or after a prefix.
+        bool is_underscore = text.bytes[at] == '_';
+        unsigned digit = digit_value(text.bytes[at]);
+        if (is_underscore ? !follows_digit : digit >= base) {
+            return STATUS_MALFORMED;
+        }
+        follows_digit = !is_underscore;
+        if (is_underscore || (size == 0 && digit == 0)) {
+            continue;
+        }
+        if (size == 0 && is_negative) {
+            bytes[size++] = '-';
+        }
+        bytes[size++] = text.bytes[at];
+        fits = fits && !__builtin_mul_overflow(number, base, &number) &&
+               !__builtin_add_overflow(number, digit, &number);
+    }
+    if (!follows_digit) {
+        return STATUS_MALFORMED;
+    }
+    fits = fits && number <= (uint64_t)INT64_MAX + is_negative;
+    *out = fits ? value_int((int64_t)(is_negative ? 0 - number : number))
+                : (struct value){.kind = VALUE_BIG_INT, .string = slice_of(bytes, size)};
+    return fits || base == 10 ? STATUS_OK : STATUS_TOO_LARGE;
 }
 
 bool literal_float(struct slice text, struct value *out)
@@ -130,7 +158,12 @@ bool literal_float(struct slice text, struct value *out)
     if (text.size >= sizeof(digits)) {
         return false;
     }
-    digits[without_underscores(text, (uint8_t *)digits)] = '\0';
+    size_t size = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        digits[size] = (char)text.bytes[i];
+        size += text.bytes[i] != '_';
+    }
+    digits[size] = '\0';
     *out = value_float(strtod(digits, NULL));
     return true;
 }

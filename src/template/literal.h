@@ -5,14 +5,15 @@
 
 #include "template/value/value.h"
 
-// What is between the quotes, its escapes replaced as Python does: \n, \x41, \u00e9, \101 and so on; a
-// backslash before anything else stays.  `bytes` holds text.size.  False when an escape is broken, is half
-// a surrogate pair, or names a character.
+// The text between the quotes, its escapes replaced as in Python: \n, \x41, \u00e9, \101 and so on; a
+// backslash before anything else stays.  `bytes` holds text.size.  False: an escape is broken, is
+// half a surrogate pair, or names a character.
 bool literal_string(struct slice text, uint8_t *bytes, struct slice *out);
 
-// 12, 1_000, 0x1F, 0o17, 0b1.  `bytes` holds text.size: digits of numbers beyond 64 bits.  False when a
-// number that is not decimal is beyond 64 bits.
-bool literal_integer(struct slice text, uint8_t *bytes, struct value *out);
+// int(text, base), without white space around it: sign, prefix, digits, underscores.  Base 0 means
+// the prefix's, or 10.  `bytes` holds text.size: the digits of a number beyond 64 bits.  MALFORMED:
+// not an integer; TOO_LARGE: beyond 64 bits, and not decimal.
+enum status literal_integer(struct slice text, unsigned base, uint8_t *bytes, struct value *out);
 
 // 1.5, 1e5, 1_0.5; false when it is too long.
 bool literal_float(struct slice text, struct value *out);

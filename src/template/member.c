@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names are those of Python 3.11 and later.  A key of a dict that is also one of them can be reached with
-// brackets only, whether we have the method or not.
+// The names are those of Python 3.11 and later.  A key of a dict that is also one of them can be
+// reached with brackets only, whether we have the method or not.
 
 #include "template/member.h"
 
@@ -50,13 +50,13 @@ static bool lists_name(const char *names, struct slice name)
     return false;
 }
 
-static void member_init_kind(struct member *member, enum value_kind kind)
+static void member_init_kind(struct member_name *member, enum value_kind kind)
 {
     ASSERT((int)kind < value_kind_count);
     struct slice name = member->name;
     unsigned bit = 1u << kind;
     member->methods[kind] = builtin_method(kind, name);
-    // Names of Python have no blank and no NUL, which the lists do not tell from their own.
+    // Names with a blank or a NUL are not Python's; the lists cannot tell them from their own.
     bool is_visible = member->methods[kind] == NULL && lists_name(attributes[kind].visible, name);
     bool is_hidden = lists_name(attributes[kind].hidden, name);
     if ((is_visible || is_hidden) && name.size > 0 && memchr(name.bytes, ' ', name.size) == NULL &&
@@ -66,9 +66,9 @@ static void member_init_kind(struct member *member, enum value_kind kind)
     }
 }
 
-void member_init(struct member *member, struct slice name)
+void member_init(struct member_name *member, struct slice name)
 {
-    *member = (struct member){.name = name};
+    *member = (struct member_name){.name = name};
     for (int kind = 0; kind < value_kind_count; kind++) {
         member_init_kind(member, (enum value_kind)kind);
     }
@@ -83,9 +83,9 @@ static const struct value *undefined_member(struct slice name, struct value *scr
 static const struct value *bound_method(struct value_room *room, const struct builtin *builtin,
                                         const struct value *subject, struct value *scratch)
 {
-    struct value_callable *callable = (void *)value_bytes_new(room, sizeof(*callable));
+    struct value_callable *callable = value_bytes_new(room, sizeof(*callable));
     if (callable == NULL) {
-        return NULL;
+        return undefined_member(builtin->name, scratch);
     }
     callable->kind = CALLABLE_METHOD;
     callable->method.builtin = builtin;
@@ -95,32 +95,27 @@ static const struct value *bound_method(struct value_room *room, const struct bu
 }
 
 const struct value *member_attribute(struct value_room *room, const struct value *subject,
-                                     const struct member *member, struct value *scratch)
+                                     const struct member_name *member, struct value *scratch)
 {
     unsigned bit = 1u << subject->kind;
-    if (subject->kind == VALUE_UNDEFINED) {
-        (void)value_raise_undefined(room, subject);
-        return NULL;
-    }
     if ((member->hidden & bit) != 0) {
         return undefined_member(member->name, scratch);
     }
     if (member->methods[subject->kind] != NULL) {
         return bound_method(room, member->methods[subject->kind], subject, scratch);
     }
-    if ((member->refused & bit) != 0) {
-        (void)value_raise(room, "'%.*s' of '%s' objects is not implemented", (int)member->name.size,
-                          member->name.bytes, value_type_name(subject));
-        return NULL;
-    }
     const struct value *found = NULL;
-    if (subject->kind == VALUE_DICT) {
+    if (subject->kind == VALUE_UNDEFINED || (member->refused & bit) != 0) {
+        (void)value_refuse(room, subject, "'%.*s' of '%s' objects is not implemented",
+                           (int)member->name.size, member->name.bytes, value_type_name(subject));
+    } else if (subject->kind == VALUE_DICT) {
         found = value_dict_get(subject->dict, member->name);
     } else if (subject->kind == VALUE_NAMESPACE) {
-        // Members of namespaces change, so they are copied.
-        found = value_space_find(subject->space, member->name);
-        *scratch = found != NULL ? *found : value_undefined(member->name);
-        return scratch;
+        found = value_dict_get(subject->space->dict, member->name);
+        if (found != NULL) {
+            *scratch = *found; // members of namespaces change
+            return scratch;
+        }
     }
     return found != NULL ? found : undefined_member(member->name, scratch);
 }
@@ -128,10 +123,7 @@ const struct value *member_attribute(struct value_room *room, const struct value
 static const struct value *element_at(struct value_room *room, const struct value *subject,
                                       int64_t at, struct value *scratch)
 {
-    uint32_t length;
-    if (!value_length(room, subject, &length)) {
-        return NULL;
-    }
+    uint32_t length = value_length(room, subject);
     at += at < 0 ? length : 0;
     if (at < 0 || at >= length) {
         return undefined_member(slice_str("element"), scratch);
@@ -139,9 +131,9 @@ static const struct value *element_at(struct value_room *room, const struct valu
     if (subject->kind != VALUE_STRING) {
         return &subject->list->items[at];
     }
-    struct slice part = value_string_part(subject->string, (size_t)at, (size_t)at + 1);
-    *scratch = *subject;
-    scratch->string = part;
+    struct value character = *subject;
+    character.string = value_string_part(subject->string, (size_t)at, (size_t)at + 1);
+    *scratch = character;
     return scratch;
 }
 
@@ -151,14 +143,14 @@ const struct value *member_item(struct value_room *room, const struct value *sub
     const struct value *found = NULL;
     switch (subject->kind) {
     case VALUE_UNDEFINED:
-        (void)value_raise_undefined(room, subject);
-        return NULL;
+        (void)value_refuse(room, subject, "undefined");
+        break;
     case VALUE_DICT:
         if (key->kind == VALUE_STRING) {
             found = value_dict_get(subject->dict, key->string);
         } else {
             struct value_room trial = *room; // an unhashable key does not fail here
-            found = value_dict_find(&trial, subject->dict, key, &found) ? found : NULL;
+            found = value_dict_find(&trial, subject->dict, key);
         }
         break;
     case VALUE_STRING:
@@ -174,7 +166,7 @@ const struct value *member_item(struct value_room *room, const struct value *sub
     if (found != NULL || key->kind != VALUE_STRING) {
         return found != NULL ? found : undefined_member(slice_str("element"), scratch);
     }
-    struct member member = {.name = key->string};
+    struct member_name member = {.name = key->string};
     member_init_kind(&member, subject->kind);
     return member_attribute(room, subject, &member, scratch);
 }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Expressions, loosest binding first: a if b else c; or; and; not; comparisons; + and -; ~; * / // %; **;
-// unary + and -; then members, calls, filters and tests.  It is Jinja's order, not Python's: -2 ** 2 is 4, and
-// a filter after -x filters -x.
+// Expressions, loosest binding first: a if b else c; or; and; not; comparisons; + and -; ~; * / // %;
+// **; unary + and -; then members, calls, filters and tests.  This is Jinja's order, not Python's:
+// -2 ** 2 is 4, and a filter after -x filters -x.
 
 #include "base/base.h"
 #include "template/literal.h"
 #include "template/parser_internal.h"
 
-static struct expression *make_expression(struct parser *parser, enum expression_kind kind,
-                                          uint32_t line)
+struct expression *parse_make(struct parser *parser, enum expression_kind kind, uint32_t line)
 {
     ASSERT(kind < expression_kind_count);
     struct expression *expression = parse_node(parser, sizeof(*expression));
@@ -26,31 +25,52 @@ static void hold_child(struct parser *parser, struct expression *expression,
     if (child->depth >= expression->depth) {
         expression->depth = (uint8_t)(child->depth + 1);
     }
-    if (parser->depth + expression->depth > parser->depth_max) {
-        parser->depth_max = parser->depth + expression->depth;
+    if (parser->depth + expression->depth > parser->place.depth_max) {
+        parser->place.depth_max = parser->depth + expression->depth;
     }
     if (expression->depth > template_nesting_max) {
         (void)parse_fail(parser, STATUS_TOO_LARGE, expression->line, "nested too deep");
     }
 }
 
-// Appends to a list of `expression`; `*end` is where the last one is linked.
-static void append_child(struct parser *parser, struct expression *expression,
-                         struct expression_list *list, struct expression ***end,
-                         struct expression *child)
+// Makes `child` the last operand.
+static void append_operand(struct parser *parser, struct expression *expression,
+                           struct expression *child)
 {
     hold_child(parser, expression, child);
-    if (parser->status == STATUS_OK) {
-        ASSERT(child->next == NULL && **end == NULL);
-        **end = child;
-        *end = &child->next;
-        list->count++;
+    if (parser->status != STATUS_OK) {
+        return;
     }
+    ASSERT(child->next == NULL && (expression->first == NULL) == (expression->count == 0));
+    if (expression->first == NULL) {
+        expression->first = child;
+    } else {
+        expression->last->next = child;
+    }
+    expression->last = child;
+    expression->count++;
+}
+
+static struct expression *make_unary(struct parser *parser, enum expression_kind kind,
+                                     uint32_t line, struct expression *operand)
+{
+    struct expression *expression = parse_make(parser, kind, line);
+    append_operand(parser, expression, operand);
+    return expression;
+}
+
+static struct expression *make_binary(struct parser *parser, enum operation operation,
+                                      struct expression *left, struct expression *right)
+{
+    struct expression *expression = make_unary(parser, EXPRESSION_BINARY, left->line, left);
+    append_operand(parser, expression, right);
+    expression->operation = (uint8_t)operation;
+    return expression;
 }
 
 static struct expression *make_constant(struct parser *parser, uint32_t line, struct value value)
 {
-    struct expression *expression = make_expression(parser, EXPRESSION_CONSTANT, line);
+    struct expression *expression = parse_make(parser, EXPRESSION_CONSTANT, line);
     expression->constant = value;
     return expression;
 }
@@ -58,36 +78,33 @@ static struct expression *make_constant(struct parser *parser, uint32_t line, st
 // A list or tuple of constants is one itself.
 static struct expression *fold_list(struct parser *parser, struct expression *expression)
 {
-    const struct expression_list *items = &expression->list;
     if (parser->status != STATUS_OK) {
         return expression;
     }
-    for (const struct expression *item = items->first; item != NULL; item = item->next) {
+    for (const struct expression *item = expression->first; item != NULL; item = item->next) {
         if (item->kind != EXPRESSION_CONSTANT) {
             return expression;
         }
     }
     struct value_list *list =
-        parse_take(parser, sizeof(*list) + items->count * sizeof(list->items[0]));
+        parse_take(parser, sizeof(*list) + expression->count * sizeof(list->items[0]));
     if (list == NULL) {
         return expression;
     }
-    for (const struct expression *item = items->first; item != NULL; item = item->next) {
+    for (const struct expression *item = expression->first; item != NULL; item = item->next) {
         list->items[list->count++] = item->constant;
     }
-    enum value_kind kind = expression->kind == EXPRESSION_LIST ? VALUE_LIST : VALUE_TUPLE;
-    expression->kind = EXPRESSION_CONSTANT;
-    expression->depth = 1;
-    expression->constant = (struct value){.kind = kind, .list = list};
-    return expression;
+    return make_constant(parser, expression->line,
+                         expression->kind == EXPRESSION_LIST ? value_of_list(list)
+                                                             : value_of_tuple(list));
 }
 
 struct expression *parse_name(struct parser *parser, struct slice text, uint32_t line)
 {
-    struct expression *expression = make_expression(parser, EXPRESSION_NAME, line);
-    expression->name.name = parse_intern(parser, text);
-    parser->reads_rest |= slice_is(text, "varargs");
-    parser->reads_named |= slice_is(text, "kwargs");
+    struct expression *expression = parse_make(parser, EXPRESSION_NAME, line);
+    expression->name = parse_intern(parser, text);
+    parser->place.function->takes_rest |= slice_is(text, "varargs");
+    parser->place.function->takes_named |= slice_is(text, "kwargs");
     return expression;
 }
 
@@ -154,7 +171,7 @@ static struct expression *parse_number(struct parser *parser)
         good = literal_float(token.text, &value);
     } else {
         uint8_t *bytes = parse_take(parser, token.text.size);
-        good = bytes != NULL && literal_integer(token.text, bytes, &value);
+        good = bytes != NULL && literal_integer(token.text, 0, bytes, &value) == STATUS_OK;
     }
     if (!good) {
         return parse_fail(parser, STATUS_MALFORMED, token.line, "a number that is too long");
@@ -168,18 +185,17 @@ static bool is_tuple_end(const struct parser *parser)
     return kind == TOKEN_PRINT_END || kind == TOKEN_TAG_END || kind == TOKEN_RIGHT_PAREN;
 }
 
-// `first`, if any, and what follows it after commas.
+// `first`, if any, and the items after commas.
 static struct expression *parse_tuple_rest(struct parser *parser, struct expression *first,
                                            bool with_if)
 {
-    struct expression *tuple = make_expression(parser, EXPRESSION_TUPLE, parser->current.line);
-    struct expression **end = &tuple->list.first;
+    struct expression *tuple = parse_make(parser, EXPRESSION_TUPLE, parser->current.line);
     if (first != NULL) {
-        append_child(parser, tuple, &tuple->list, &end, first);
+        append_operand(parser, tuple, first);
     }
     while (first != NULL && parse_skip(parser, TOKEN_COMMA) && !is_tuple_end(parser)) {
-        append_child(parser, tuple, &tuple->list, &end,
-                     with_if ? parse_expression(parser) : parse_expression_without_if(parser));
+        append_operand(parser, tuple,
+                       with_if ? parse_expression(parser) : parse_expression_without_if(parser));
     }
     return fold_list(parser, tuple);
 }
@@ -216,12 +232,11 @@ static bool parse_separator(struct parser *parser, bool is_first, enum token_kin
 static struct expression *parse_list(struct parser *parser)
 {
     ASSERT(parser->current.kind == TOKEN_LEFT_BRACKET);
-    struct expression *list = make_expression(parser, EXPRESSION_LIST, parser->current.line);
-    struct expression **end = &list->list.first;
+    struct expression *list = parse_make(parser, EXPRESSION_LIST, parser->current.line);
     parse_advance(parser);
     while (parse_goes_on(parser, TOKEN_RIGHT_BRACKET) &&
-           parse_separator(parser, list->list.count == 0, TOKEN_RIGHT_BRACKET)) {
-        append_child(parser, list, &list->list, &end, parse_expression(parser));
+           parse_separator(parser, list->count == 0, TOKEN_RIGHT_BRACKET)) {
+        append_operand(parser, list, parse_expression(parser));
     }
     (void)parse_expect(parser, TOKEN_RIGHT_BRACKET);
     return fold_list(parser, list);
@@ -230,14 +245,13 @@ static struct expression *parse_list(struct parser *parser)
 static struct expression *parse_dict(struct parser *parser)
 {
     ASSERT(parser->current.kind == TOKEN_LEFT_BRACE);
-    struct expression *dict = make_expression(parser, EXPRESSION_DICT, parser->current.line);
-    struct expression **end = &dict->list.first;
+    struct expression *dict = parse_make(parser, EXPRESSION_DICT, parser->current.line);
     parse_advance(parser);
     while (parse_goes_on(parser, TOKEN_RIGHT_BRACE) &&
-           parse_separator(parser, dict->list.count == 0, TOKEN_RIGHT_BRACE)) {
-        append_child(parser, dict, &dict->list, &end, parse_expression(parser));
+           parse_separator(parser, dict->count == 0, TOKEN_RIGHT_BRACE)) {
+        append_operand(parser, dict, parse_expression(parser));
         (void)parse_expect(parser, TOKEN_COLON);
-        append_child(parser, dict, &dict->list, &end, parse_expression(parser));
+        append_operand(parser, dict, parse_expression(parser));
     }
     (void)parse_expect(parser, TOKEN_RIGHT_BRACE);
     return dict;
@@ -267,13 +281,11 @@ static struct expression *parse_primary(struct parser *parser)
 static struct expression *make_member(struct parser *parser, enum expression_kind kind,
                                       struct expression *subject, struct slice name)
 {
-    struct expression *expression = make_expression(parser, kind, parser->current.line);
-    struct member *member = parse_node(parser, sizeof(*member));
-    hold_child(parser, expression, subject);
+    struct expression *expression = make_unary(parser, kind, parser->current.line, subject);
+    struct member_name *member = parse_node(parser, sizeof(*member));
     if (parser->status == STATUS_OK) {
         member_init(member, name);
-        expression->member.subject = subject;
-        expression->member.member = member;
+        expression->call.member = member;
     }
     return expression;
 }
@@ -284,11 +296,8 @@ static struct expression *make_subscript(struct parser *parser, struct expressio
     if (key->kind == EXPRESSION_CONSTANT && key->constant.kind == VALUE_STRING) {
         return make_member(parser, EXPRESSION_ITEM, subject, key->constant.string);
     }
-    struct expression *expression = make_expression(parser, EXPRESSION_SUBSCRIPT, key->line);
-    hold_child(parser, expression, subject);
-    hold_child(parser, expression, key);
-    expression->subscript.subject = subject;
-    expression->subscript.key = key;
+    struct expression *expression = make_unary(parser, EXPRESSION_SUBSCRIPT, key->line, subject);
+    append_operand(parser, expression, key);
     return expression;
 }
 
@@ -304,22 +313,21 @@ static struct expression *parse_attribute(struct parser *parser, struct expressi
                                        : parse_unexpected(parser, "a name or a number after '.'");
 }
 
-// [from:to:step], from the first colon on.
+// [from:to:step], from the first colon on.  Missing bounds are none.
 static struct expression *parse_slice(struct parser *parser, struct expression *subject,
                                       struct expression *from)
 {
-    struct expression *slice = make_expression(parser, EXPRESSION_SLICE, parser->current.line);
-    hold_child(parser, slice, subject);
-    if (from != NULL) {
-        hold_child(parser, slice, from);
-    }
-    slice->slice.subject = subject;
-    slice->slice.bounds[0] = from;
+    uint32_t line = parser->current.line;
+    struct expression *slice = make_unary(parser, EXPRESSION_SLICE, line, subject);
+    struct expression *bounds[3] = {from, NULL, NULL};
     for (int i = 1; i < 3 && parse_skip(parser, TOKEN_COLON); i++) {
         if (parser->current.kind != TOKEN_COLON && parser->current.kind != TOKEN_RIGHT_BRACKET) {
-            slice->slice.bounds[i] = parse_expression(parser);
-            hold_child(parser, slice, slice->slice.bounds[i]);
+            bounds[i] = parse_expression(parser);
         }
+    }
+    for (int i = 0; i < 3; i++) {
+        append_operand(parser, slice,
+                       bounds[i] != NULL ? bounds[i] : make_constant(parser, line, value_none()));
     }
     return slice;
 }
@@ -357,9 +365,9 @@ static struct expression *parse_argument(struct parser *parser, struct slice *na
     return parse_expression(parser);
 }
 
-static void keep_names(struct parser *parser, struct argument_list *out, const struct slice *names)
+static void keep_names(struct parser *parser, struct expression *call, const struct slice *names)
 {
-    for (uint32_t i = 0; i < out->named_count; i++) {
+    for (uint32_t i = 0; i < call->call.named_count; i++) {
         for (uint32_t k = 0; k < i; k++) {
             if (slice_equal(names[i], names[k])) {
                 (void)parse_fail(parser, STATUS_MALFORMED, parser->current.line,
@@ -367,59 +375,56 @@ static void keep_names(struct parser *parser, struct argument_list *out, const s
             }
         }
     }
-    size_t size = out->named_count * sizeof(names[0]);
+    size_t size = call->call.named_count * sizeof(names[0]);
     struct slice *kept = size > 0 ? parse_take(parser, size) : NULL;
     if (kept != NULL) {
         memcpy(kept, names, size);
     }
-    out->names = kept;
+    call->call.names = kept;
 }
 
-// From '(' to ')'.
+// From '(' to ')', behind the subject.
 static void parse_arguments(struct parser *parser, struct expression *call)
 {
     ASSERT(parser->status != STATUS_OK || parser->current.kind == TOKEN_LEFT_PAREN);
-    struct argument_list *out = &call->call.arguments;
     struct slice names[template_argument_max] = {0};
-    struct expression **end = &out->values.first;
     bool is_first = true;
 
     parse_advance(parser);
     while (parse_goes_on(parser, TOKEN_RIGHT_PAREN) &&
            parse_separator(parser, is_first, TOKEN_RIGHT_PAREN)) {
         is_first = false;
-        if (out->values.count == template_argument_max) {
+        if (call->count > template_argument_max) {
             (void)parse_fail(parser, STATUS_TOO_LARGE, call->line, "too many arguments");
             break;
         }
         if (parser->current.kind == TOKEN_MULTIPLY && call->kind == EXPRESSION_CALL &&
-            out->spread == NULL && out->named_count == 0) {
+            call->call.spread == NULL && call->call.named_count == 0) {
             parse_advance(parser);
-            out->spread = parse_expression(parser);
-            hold_child(parser, call, out->spread);
+            call->call.spread = parse_expression(parser);
+            hold_child(parser, call, call->call.spread);
             continue;
         }
         struct slice name;
-        append_child(parser, call, &out->values, &end, parse_argument(parser, &name));
+        append_operand(parser, call, parse_argument(parser, &name));
         if (name.size > 0) {
-            names[out->named_count++] = name;
-        } else if (out->named_count > 0 || out->spread != NULL) {
+            names[call->call.named_count++] = name;
+        } else if (call->call.named_count > 0 || call->call.spread != NULL) {
             (void)parse_fail(parser, STATUS_MALFORMED, call->line,
                              "an argument without a name after one with a name");
         }
     }
-    keep_names(parser, out, names);
+    keep_names(parser, call, names);
     (void)parse_expect(parser, TOKEN_RIGHT_PAREN);
 }
 
 static struct expression *parse_call(struct parser *parser, struct expression *callee)
 {
-    bool is_method = callee->kind == EXPRESSION_ATTRIBUTE;
-    struct expression *call = make_expression(
-        parser, is_method ? EXPRESSION_METHOD_CALL : EXPRESSION_CALL, parser->current.line);
-    hold_child(parser, call, callee);
-    call->call.subject = is_method ? callee->member.subject : callee;
-    call->call.member = is_method ? callee->member.member : NULL;
+    bool is_method = callee->kind == EXPRESSION_ATTRIBUTE && parser->status == STATUS_OK;
+    struct expression *call =
+        make_unary(parser, is_method ? EXPRESSION_METHOD_CALL : EXPRESSION_CALL,
+                   parser->current.line, is_method ? callee->first : callee);
+    call->call.member = is_method ? callee->call.member : NULL;
     parse_arguments(parser, call);
     return call;
 }
@@ -453,14 +458,10 @@ static struct expression *refuse_builtin(struct parser *parser, const char *what
 static struct expression *parse_filter(struct parser *parser, struct expression *subject)
 {
     struct token name = parser->current;
-    struct expression *filter = make_expression(parser, EXPRESSION_FILTER, name.line);
+    struct expression *filter = make_unary(parser, EXPRESSION_FILTER, name.line, subject);
     if (!parse_expect(parser, TOKEN_NAME)) {
         return filter;
     }
-    if (subject != NULL) {
-        hold_child(parser, filter, subject);
-    }
-    filter->call.subject = subject;
     filter->call.builtin = builtin_filter(name.text);
     if (filter->call.builtin == NULL) {
         return refuse_builtin(parser, "filter", &name);
@@ -506,18 +507,7 @@ static void parse_bare_argument(struct parser *parser, struct expression *test)
     default:
         return;
     }
-    struct expression **end = &test->call.arguments.values.first;
-    struct expression *argument = parse_postfix(parser, parse_primary(parser));
-    append_child(parser, test, &test->call.arguments.values, &end, argument);
-}
-
-static struct expression *make_unary(struct parser *parser, enum expression_kind kind,
-                                     struct expression *operand)
-{
-    struct expression *expression = make_expression(parser, kind, parser->current.line);
-    hold_child(parser, expression, operand);
-    expression->binary.left = operand;
-    return expression;
+    append_operand(parser, test, parse_postfix(parser, parse_primary(parser)));
 }
 
 static struct expression *parse_test(struct parser *parser, struct expression *subject)
@@ -526,12 +516,10 @@ static struct expression *parse_test(struct parser *parser, struct expression *s
     parse_advance(parser);
     bool is_negated = parse_skip_name(parser, "not");
     struct token name = parser->current;
-    struct expression *test = make_expression(parser, EXPRESSION_TEST, name.line);
+    struct expression *test = make_unary(parser, EXPRESSION_TEST, name.line, subject);
     if (!parse_expect(parser, TOKEN_NAME)) {
         return test;
     }
-    hold_child(parser, test, subject);
-    test->call.subject = subject;
     test->call.builtin = builtin_test(name.text);
     if (test->call.builtin == NULL) {
         return refuse_builtin(parser, "test", &name);
@@ -542,12 +530,10 @@ static struct expression *parse_test(struct parser *parser, struct expression *s
         parse_bare_argument(parser, test);
     }
     bool is_defined = slice_is(name.text, "defined");
-    if ((is_defined || slice_is(name.text, "undefined")) &&
-        test->call.arguments.values.count == 0) {
+    if ((is_defined || slice_is(name.text, "undefined")) && test->count == 1) {
         test->kind = is_defined ? EXPRESSION_IS_DEFINED : EXPRESSION_IS_UNDEFINED;
-        test->binary.left = subject;
     }
-    return is_negated ? make_unary(parser, EXPRESSION_NOT, test) : test;
+    return is_negated ? make_unary(parser, EXPRESSION_NOT, parser->current.line, test) : test;
 }
 
 static struct expression *parse_unary(struct parser *parser, bool with_filters);
@@ -565,9 +551,7 @@ static struct expression *parse_signed(struct parser *parser)
         operand->constant.integer = -operand->constant.integer;
         return operand;
     }
-    operand = make_unary(parser, is_minus ? EXPRESSION_NEGATE : EXPRESSION_PLUS, operand);
-    operand->line = line;
-    return operand;
+    return make_unary(parser, is_minus ? EXPRESSION_NEGATE : EXPRESSION_PLUS, line, operand);
 }
 
 static struct expression *parse_unary(struct parser *parser, bool with_filters)
@@ -586,18 +570,6 @@ static struct expression *parse_unary(struct parser *parser, bool with_filters)
             break;
         }
     }
-    return expression;
-}
-
-static struct expression *make_binary(struct parser *parser, enum operation operation,
-                                      struct expression *left, struct expression *right)
-{
-    struct expression *expression = make_expression(parser, EXPRESSION_BINARY, left->line);
-    hold_child(parser, expression, left);
-    hold_child(parser, expression, right);
-    expression->operation = (uint8_t)operation;
-    expression->binary.left = left;
-    expression->binary.right = right;
     return expression;
 }
 
@@ -664,11 +636,9 @@ static struct expression *parse_series(struct parser *parser, struct expression 
     if (!skip_operation(parser, series)) {
         return first;
     }
-    struct expression *list = make_expression(parser, series->kind, first->line);
-    struct expression **end = &list->list.first;
-    append_child(parser, list, &list->list, &end, first);
+    struct expression *list = make_unary(parser, series->kind, first->line, first);
     do {
-        append_child(parser, list, &list->list, &end, series->operand(parser));
+        append_operand(parser, list, series->operand(parser));
     } while (skip_operation(parser, series));
     return list;
 }
@@ -717,12 +687,10 @@ static struct expression *parse_comparison(struct parser *parser)
     if (operation == OPERATOR_NONE) {
         return first;
     }
-    struct expression *comparison = make_expression(parser, EXPRESSION_COMPARE, first->line);
-    struct expression **end = &comparison->list.first;
-    append_child(parser, comparison, &comparison->list, &end, first);
+    struct expression *comparison = make_unary(parser, EXPRESSION_COMPARE, first->line, first);
     while (operation != OPERATOR_NONE) {
         struct expression *operand = parse_sum(parser);
-        append_child(parser, comparison, &comparison->list, &end, operand);
+        append_operand(parser, comparison, operand);
         operand->joint = (uint8_t)operation;
         operation = skip_comparison(parser);
     }
@@ -736,7 +704,9 @@ static struct expression *parse_not(struct parser *parser)
     }
     parse_descend(parser);
     parse_advance(parser);
-    struct expression *expression = make_unary(parser, EXPRESSION_NOT, parse_not(parser));
+    struct expression *operand = parse_not(parser);
+    struct expression *expression =
+        make_unary(parser, EXPRESSION_NOT, parser->current.line, operand);
     parse_ascend(parser);
     return expression;
 }
@@ -760,17 +730,19 @@ struct expression *parse_expression(struct parser *parser)
 {
     struct expression *yes = parse_expression_without_if(parser);
     while (parse_skip_name(parser, "if")) {
-        struct expression *conditional = make_expression(parser, EXPRESSION_CONDITIONAL, yes->line);
-        conditional->conditional.yes = yes;
-        conditional->conditional.test = parse_expression_without_if(parser);
-        hold_child(parser, conditional, yes);
-        hold_child(parser, conditional, conditional->conditional.test);
+        struct expression *test = parse_expression_without_if(parser);
+        struct expression *no;
         if (parse_skip_name(parser, "else")) {
             parse_descend(parser);
-            conditional->conditional.no = parse_expression(parser);
+            no = parse_expression(parser);
             parse_ascend(parser);
-            hold_child(parser, conditional, conditional->conditional.no);
+        } else {
+            no = make_constant(parser, yes->line, value_undefined(slice_str("if")));
         }
+        struct expression *conditional =
+            make_unary(parser, EXPRESSION_CONDITIONAL, yes->line, test);
+        append_operand(parser, conditional, yes);
+        append_operand(parser, conditional, no);
         yes = conditional;
     }
     return yes;

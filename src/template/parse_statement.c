@@ -18,7 +18,7 @@ static struct statement *make_statement(struct parser *parser, enum statement_ki
 
 typedef struct statement *parse_tag_fn(struct parser *parser, uint32_t line);
 
-// Statements up to one of `ends`, for the tag of that line; up to the end of the template when there are none.
+// Statements up to one of `ends`, for the tag of that line; without `ends`, up to the template's end.
 static void parse_block(struct parser *parser, const char *const *ends, uint32_t line,
                         struct statement_block *out);
 
@@ -122,7 +122,7 @@ static struct target *copy_target(struct parser *parser, const struct target *ta
     copy->line = target->line;
     copy->count = target->count;
     if (target->kind == TARGET_NAME) {
-        copy->name = parse_name(parser, target->name->name.name->text, target->line);
+        copy->name = parse_name(parser, target->name->name->text, target->line);
         return copy;
     }
     struct target **end = &copy->first;
@@ -180,12 +180,12 @@ static struct statement *parse_for(struct parser *parser, uint32_t line)
     struct statement *statement = make_statement(parser, STATEMENT_FOR, line);
     *parser->loops_end = statement;
     parser->loops_end = &statement->next_alike;
-    statement->loop.loop = parser->function->loop_count++;
+    statement->loop.loop = parser->place.function->loop_count++;
     parse_for_head(parser, statement);
     parser->for_depth++;
-    parser->loop_depth++;
+    parser->place.loop_depth++;
     parse_body(parser, ends, &statement->loop.body);
-    parser->loop_depth--;
+    parser->place.loop_depth--;
     if (parse_skip_name(parser, "else")) {
         parse_whole_body(parser, "endfor", &statement->loop.otherwise);
     } else {
@@ -206,7 +206,10 @@ static struct statement *parse_set(struct parser *parser, uint32_t line)
         return statement;
     }
     statement->kind = STATEMENT_SET_BLOCK;
-    statement->set.value = parse_filters(parser, NULL, false);
+    if (parser->current.kind == TOKEN_PIPE) {
+        struct expression *content = parse_make(parser, EXPRESSION_CONTENT, line);
+        statement->set.value = parse_filters(parser, content, false);
+    }
     parse_whole_body(parser, "endset", &statement->set.body);
     return statement;
 }
@@ -242,50 +245,6 @@ static void parse_parameters(struct parser *parser, struct function *function)
     (void)parse_expect(parser, TOKEN_RIGHT_PAREN);
 }
 
-// The parser as it is for the inside of another function.
-struct function_place {
-    struct function *function;
-    uint32_t depth;
-    uint32_t depth_max;
-    uint32_t loop_depth;
-    bool reads_rest;
-    bool reads_named;
-};
-
-static struct function_place enter_function(struct parser *parser, struct function *function)
-{
-    struct function_place outside = {
-        .function = parser->function,
-        .depth = parser->depth,
-        .depth_max = parser->depth_max,
-        .loop_depth = parser->loop_depth,
-        .reads_rest = parser->reads_rest,
-        .reads_named = parser->reads_named,
-    };
-    parser->function = function;
-    parser->depth_max = parser->depth;
-    parser->loop_depth = 0;
-    parser->reads_rest = false;
-    parser->reads_named = false;
-    function->number = parser->function_count++;
-    return outside;
-}
-
-static void leave_function(struct parser *parser, const struct function_place *outside)
-{
-    ASSERT(parser->depth == outside->depth && parser->depth_max >= outside->depth);
-    struct function *function = parser->function;
-    function->nesting = (uint16_t)(parser->depth_max - outside->depth + 1);
-    function->takes_rest = parser->reads_rest;
-    function->takes_named = parser->reads_named;
-    parser->function = outside->function;
-    parser->depth_max =
-        parser->depth_max > outside->depth_max ? parser->depth_max : outside->depth_max;
-    parser->loop_depth = outside->loop_depth;
-    parser->reads_rest |= outside->reads_rest;
-    parser->reads_named |= outside->reads_named;
-}
-
 static struct statement *parse_macro(struct parser *parser, uint32_t line)
 {
     struct statement *statement = make_statement(parser, STATEMENT_MACRO, line);
@@ -294,21 +253,33 @@ static struct statement *parse_macro(struct parser *parser, uint32_t line)
     if (!parse_expect(parser, TOKEN_NAME)) {
         return statement;
     }
-    parser->function->has_macros = true;
+    parser->place.function->has_macros = true;
     statement->macro.function = function;
     statement->macro.name = parse_name(parser, name.text, name.line);
     function->name = name.text;
-    struct function_place outside = enter_function(parser, function);
+    function->number = parser->function_count++;
+
+    struct parser_place outside = parser->place;
+    uint32_t depth = parser->depth;
+    parser->place = (struct parser_place){.function = function, .depth_max = depth};
     parse_parameters(parser, function);
     parse_whole_body(parser, "endmacro", &function->body);
-    leave_function(parser, &outside);
+    ASSERT(parser->depth == depth && parser->place.depth_max >= depth);
+    function->nesting = (uint16_t)(parser->place.depth_max - depth + 1);
+    outside.function->takes_rest |= function->takes_rest;
+    outside.function->takes_named |= function->takes_named;
+    if (parser->place.depth_max > outside.depth_max) {
+        outside.depth_max = parser->place.depth_max;
+    }
+    parser->place = outside;
     return statement;
 }
 
 static struct statement *parse_filter_block(struct parser *parser, uint32_t line)
 {
     struct statement *statement = make_statement(parser, STATEMENT_FILTER_BLOCK, line);
-    statement->set.value = parse_filters(parser, NULL, true);
+    struct expression *content = parse_make(parser, EXPRESSION_CONTENT, line);
+    statement->set.value = parse_filters(parser, content, true);
     parse_whole_body(parser, "endfilter", &statement->set.body);
     return statement;
 }
@@ -335,20 +306,20 @@ static struct statement *parse_with(struct parser *parser, uint32_t line)
     return statement;
 }
 
-// Only marks what the model wrote; but its body is a scope, and no break leads out of it.
+// It marks the model's own text; its body is a scope, and a break does not lead out of it.
 static struct statement *parse_generation(struct parser *parser, uint32_t line)
 {
     struct statement *statement = make_statement(parser, STATEMENT_SCOPE, line);
-    uint32_t loop_depth = parser->loop_depth;
-    parser->loop_depth = 0;
+    uint32_t loop_depth = parser->place.loop_depth;
+    parser->place.loop_depth = 0;
     parse_whole_body(parser, "endgeneration", &statement->set.body);
-    parser->loop_depth = loop_depth;
+    parser->place.loop_depth = loop_depth;
     return statement;
 }
 
 static struct statement *parse_jump(struct parser *parser, enum statement_kind kind, uint32_t line)
 {
-    if (parser->loop_depth == 0) {
+    if (parser->place.loop_depth == 0) {
         return parse_fail(parser, STATUS_MALFORMED, line, "break or continue outside of a loop");
     }
     return make_statement(parser, kind, line);
@@ -465,7 +436,7 @@ static void parse_block(struct parser *parser, const char *const *ends, uint32_t
 
 bool parse_template(struct parser *parser, struct statement_block *out)
 {
-    ASSERT(parser->function != NULL && parser->memory != NULL && parser->error != NULL);
+    ASSERT(parser->place.function != NULL && parser->memory != NULL && parser->error != NULL);
     parser->loops_end = &parser->loops;
     parser->assignments_end = &parser->assignments;
     parser->ahead = lexer_next(&parser->lexer);

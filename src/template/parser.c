@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parsers of expressions and of statements share.
+// Shared by the parsers of expressions and of statements.
 
 #include "base/base.h"
 #include "base/hash.h"
@@ -126,8 +126,8 @@ void parse_descend(struct parser *parser)
         (void)parse_fail(parser, STATUS_TOO_LARGE, parser->current.line, "nested too deep");
     }
     parser->depth++;
-    if (parser->depth > parser->depth_max) {
-        parser->depth_max = parser->depth;
+    if (parser->depth > parser->place.depth_max) {
+        parser->place.depth_max = parser->depth;
     }
 }
 

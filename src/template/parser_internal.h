@@ -2,9 +2,9 @@
 //
 // parser_internal.h -- from tokens to the tree, by recursive descent.
 //
-// A parser that has failed sees no more tokens but TOKEN_FAILED, so every function comes to its end by
-// itself, and only loops and links look whether it failed.  Nodes are never NULL: those that could not be made
-// are parser->failed.  Nothing is cleaned up, since the template's memory goes as a whole.
+// A parser that has failed sees only TOKEN_FAILED, so every function comes to its end by itself, and
+// only loops and links check for failures.  Nodes are never NULL: parser->failed stands for those that
+// could not be made.  Nothing is cleaned up, since the template's memory is freed as a whole.
 #pragma once
 
 #include "template/ast_internal.h"
@@ -19,8 +19,15 @@ union parser_node {
     struct function function;
     struct branch branch;
     struct parameter parameter;
-    struct member member;
+    struct member_name member;
     struct name name;
+};
+
+// The function that is being read.
+struct parser_place {
+    struct function *function;
+    uint32_t depth_max;  // the largest depth in this function
+    uint32_t loop_depth; // loops of this function around here: where break may stand
 };
 
 struct parser {
@@ -32,12 +39,8 @@ struct parser {
     struct template_error *error;
     union parser_node failed; // stands for every node that could not be made
     uint32_t depth;           // of statements and expressions that are being read
-    uint32_t depth_max;       // the most there was in this function
-    uint32_t loop_depth;      // loops of this function around here: where break may stand
     uint32_t for_depth;       // loops of any function around here: where `loop` may not be assigned
-    bool reads_rest;          // of the macro that is being read: `varargs`, `kwargs`
-    bool reads_named;
-    struct function *function;
+    struct parser_place place;
     uint32_t function_count;
     uint32_t name_count;
     struct name *buckets[name_bucket_count]; // linked by `next`
@@ -51,7 +54,7 @@ struct parser {
 void *parse_fail(struct parser *parser, enum status status, uint32_t line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-// Zeroed.  A node is never NULL; memory of any size is when it is short, with the failure noted.
+// Zeroed.  A node is never NULL; parse_take returns NULL, with the failure noted, if memory is short.
 void *parse_node(struct parser *parser, size_t size);
 void *parse_take(struct parser *parser, size_t size);
 
@@ -65,7 +68,7 @@ bool parse_skip(struct parser *parser, enum token_kind kind);
 bool parse_skip_name(struct parser *parser, const char *name);
 // The same, and it fails when it is not there.
 bool parse_expect(struct parser *parser, enum token_kind kind);
-// Fails with "expected WHAT, not ..." at the current token.
+// Fails with "expected X, not ..." at the current token.
 void *parse_unexpected(struct parser *parser, const char *what);
 
 // One level deeper; fails when that is too deep.  Each is followed by parse_ascend.
@@ -74,14 +77,15 @@ void parse_ascend(struct parser *parser);
 
 struct name *parse_intern(struct parser *parser, struct slice text);
 
-// An expression; with commas a tuple, where `ends_at_in` says that "in" ends it too.
+// An expression; with commas a tuple.
 struct expression *parse_expression(struct parser *parser);
 struct expression *parse_expression_without_if(struct parser *parser);
 struct expression *parse_tuple(struct parser *parser, bool with_if);
-// x | f | g(1) from the first bar on, or from a first name; `subject` may be NULL, as in blocks.
+// x | f | g(1) from the first bar on, or from a first name.
 struct expression *parse_filters(struct parser *parser, struct expression *subject, bool at_name);
 
-// "text" as a value; escapes are decoded.
+// An expression without operands.
+struct expression *parse_make(struct parser *parser, enum expression_kind kind, uint32_t line);
 struct expression *parse_name(struct parser *parser, struct slice text, uint32_t line);
 
 // Statements up to the end of the template.

@@ -14,23 +14,22 @@ typedef enum flow run_fn(struct render *render, const struct statement *statemen
 
 static enum flow run_block(struct render *render, const struct statement_block *block);
 
-bool render_capture(struct render *render, size_t mark, struct value *out)
+struct value render_capture(struct render *render, size_t mark)
 {
     ASSERT_SLOW(mark <= render->out->size);
     if (render->out->overflow) {
-        return value_fail(&render->room, STATUS_TOO_LARGE, "the output is too long");
+        (void)value_fail(&render->room, STATUS_TOO_LARGE, "the output is too long");
     }
     size_t size = render->out->size - mark;
     uint8_t *bytes = value_bytes_new(&render->room, size);
     if (bytes == NULL || !value_step(&render->room, size / 64 + 1)) {
-        return false;
+        return value_none();
     }
     if (size > 0) {
         memcpy(bytes, render->out->bytes + mark, size);
     }
     render->out->size = mark;
-    *out = value_string(slice_of(bytes, size));
-    return true;
+    return value_string(slice_of(bytes, size));
 }
 
 void render_enter(struct render *render, const struct slot_load *loads)
@@ -51,78 +50,75 @@ void render_enter(struct render *render, const struct slot_load *loads)
     }
 }
 
-static bool assign_attribute(struct render *render, const struct target *target,
-                             const struct value *value)
+// The namespace of a target with an attribute; NULL, with the failure noted, if it is another value.
+static struct value_space *target_space(struct render *render, const struct target *target)
 {
     ASSERT(target->kind == TARGET_ATTRIBUTE && target->attribute.size > 0);
     struct value scratch;
     const struct value *holder = evaluate(render, target->name, &scratch);
-    struct slice name = target->attribute;
+    if (holder->kind != VALUE_NAMESPACE) {
+        (void)value_raise(&render->room, "cannot assign attribute on non-namespace object");
+        return NULL;
+    }
+    return holder->space;
+}
 
-    if (holder == NULL || holder->kind != VALUE_NAMESPACE) {
-        return value_raise(&render->room, "cannot assign attribute on non-namespace object");
+static void assign_attribute(struct render *render, const struct target *target,
+                             const struct value *value)
+{
+    struct value_space *space = target_space(render, target);
+    struct value name = value_string(target->attribute);
+    if (space == NULL) {
+        return;
     }
-    if (name.bytes[0] == '_') {
-        return value_raise(&render->room, "a namespace has no names with an underscore in front");
+    if (name.string.bytes[0] == '_') {
+        (void)value_raise(&render->room, "a namespace has no names with an underscore in front");
+        return;
     }
-    struct value_space *space = holder->space;
-    struct value *member = value_space_find(space, name);
-    if (member != NULL) {
-        *member = *value;
-        return true;
-    }
-    if (space->count == space->capacity) {
+    if (space->dict->count == space->capacity) {
         uint32_t capacity = space->capacity * 2 + 4;
         struct value_dict *grown = value_dict_new(&render->room, capacity);
         if (grown == NULL) {
-            return false;
+            return;
         }
-        if (space->count > 0) {
-            memcpy(grown->members, space->members, space->count * sizeof(grown->members[0]));
-        }
-        space->members = grown->members;
+        grown->count = space->dict->count;
+        memcpy(grown->members, space->dict->members, grown->count * sizeof(grown->members[0]));
+        space->dict = grown;
         space->capacity = capacity;
     }
-    space->members[space->count++] =
-        (struct value_member){.key = value_string(name), .value = *value};
-    return true;
+    value_dict_put(&render->room, space->dict, &name, value);
 }
 
-static bool unpack(struct render *render, const struct target *target, const struct value *value)
+static void unpack(struct render *render, const struct target *target, const struct value *value)
 {
     ASSERT(target->kind == TARGET_TUPLE);
-    const struct value_list *items;
-    if (value->kind == VALUE_TUPLE || value->kind == VALUE_LIST) {
-        items = value->list;
-    } else if (!value_iterate(&render->room, value, &items)) {
-        return false;
-    }
+    const struct value_list *items = value_iterate(&render->room, value);
     if (items->count != target->count) {
-        return value_raise(&render->room,
-                           items->count < target->count
-                               ? "not enough values to unpack (expected %u, got %u)"
-                               : "too many values to unpack (expected %u, got %u)",
-                           target->count, items->count);
+        (void)value_raise(&render->room,
+                          items->count < target->count
+                              ? "not enough values to unpack (expected %u, got %u)"
+                              : "too many values to unpack (expected %u, got %u)",
+                          target->count, items->count);
+        return;
     }
     uint32_t i = 0;
     for (const struct target *item = target->first; item != NULL; item = item->next) {
-        if (!render_assign(render, item, &items->items[i++])) {
-            return false;
-        }
+        render_assign(render, item, &items->items[i++]);
     }
-    return true;
 }
 
-bool render_assign(struct render *render, const struct target *target, const struct value *value)
+void render_assign(struct render *render, const struct target *target, const struct value *value)
 {
     switch (target->kind) {
     case TARGET_NAME:
-        render->frame->slots[target->name->name.slot] = *value;
-        return true;
+        render->frame->slots[target->name->slot] = *value;
+        return;
     case TARGET_ATTRIBUTE:
-        return assign_attribute(render, target, value);
+        assign_attribute(render, target, value);
+        return;
     default:
-        return unpack(render, target, value);
+        unpack(render, target, value);
+        return;
     }
 }
 
@@ -134,69 +130,48 @@ static enum flow run_data(struct render *render, const struct statement *stateme
 
 static enum flow run_print(struct render *render, const struct statement *statement)
 {
-    return print(render, statement->print) ? FLOW_ON : FLOW_FAILED;
+    print(render, statement->print);
+    return FLOW_ON;
 }
 
 static enum flow run_if(struct render *render, const struct statement *statement)
 {
-    for (const struct branch *branch = statement->branches; branch != NULL; branch = branch->next) {
-        if (branch->test != NULL) {
-            struct value scratch;
-            const struct value *test = evaluate(render, branch->test, &scratch);
-            if (test == NULL) {
-                return FLOW_FAILED;
-            }
-            if (!value_is_true(test)) {
-                continue;
-            }
-        }
-        return run_block(render, &branch->body);
+    struct value scratch;
+    const struct branch *branch = statement->branches;
+    while (branch != NULL && branch->test != NULL &&
+           !value_is_true(evaluate(render, branch->test, &scratch))) {
+        branch = branch->next;
     }
-    return FLOW_ON;
+    return branch != NULL ? run_block(render, &branch->body) : FLOW_ON;
 }
 
 static enum flow run_turns(struct render *render, struct loop_state *loop)
 {
     const struct statement *statement = loop->statement;
-    for (;;) {
-        bool has_item;
-        if (!value_step(&render->room, 1) || !loop_next(render, loop, &has_item)) {
-            return FLOW_FAILED;
-        }
-        if (!has_item) {
-            return FLOW_ON;
-        }
-        if (!render_assign(render, statement->loop.target, &loop->current)) {
-            return FLOW_FAILED;
-        }
+    while (value_step(&render->room, 1) && loop_next(render, loop)) {
+        render_assign(render, statement->loop.target, &loop->current);
         render_enter(render, statement->loop.body_loads);
         enum flow flow = run_block(render, &statement->loop.body);
-        if (flow == FLOW_FAILED) {
-            return flow;
-        }
-        if (flow == FLOW_BREAK) {
-            return FLOW_ON;
+        if (flow == FLOW_BREAK || flow == FLOW_FAILED) {
+            return flow == FLOW_BREAK ? FLOW_ON : flow;
         }
         loop->has_whole_turn |= flow == FLOW_ON;
     }
+    return FLOW_ON;
 }
 
 static enum flow run_for(struct render *render, const struct statement *statement)
 {
     struct value scratch;
     const struct value *items = evaluate(render, statement->loop.items, &scratch);
+    bool is_tested = statement->loop.test != NULL;
     struct loop_state loop = {
-        .statement = statement, .index = -1, .is_tested = statement->loop.test != NULL};
-
-    if (items == NULL) {
-        return FLOW_FAILED;
-    }
-    if (items->kind == VALUE_LIST || items->kind == VALUE_TUPLE) {
-        loop.items = items->list;
-    } else if (!value_iterate(&render->room, items, &loop.items)) {
-        return FLOW_FAILED;
-    }
-    loop.has_length = !loop.is_tested;
+        .statement = statement,
+        .items = value_iterate(&render->room, items),
+        .index = -1,
+        .is_tested = is_tested,
+        .has_length = !is_tested,
+    };
     loop.length = loop.items->count;
     render_enter(render, statement->loop.test_loads);
 
@@ -214,38 +189,30 @@ static enum flow run_for(struct render *render, const struct statement *statemen
     return flow;
 }
 
-// Python looks whether they are namespaces before it evaluates what is assigned.
-static bool check_namespaces(struct render *render, const struct target *target)
+// Jinja tests for namespaces before it evaluates the right side.
+static void check_namespaces(struct render *render, const struct target *target)
 {
-    struct value scratch;
     if (target->kind == TARGET_ATTRIBUTE) {
-        const struct value *holder = evaluate(render, target->name, &scratch);
-        return (holder != NULL && holder->kind == VALUE_NAMESPACE) ||
-               value_raise(&render->room, "cannot assign attribute on non-namespace object");
+        (void)target_space(render, target);
     }
     for (const struct target *item = target->first; item != NULL; item = item->next) {
-        if (!check_namespaces(render, item)) {
-            return false;
-        }
+        check_namespaces(render, item);
     }
-    return true;
 }
 
 static enum flow run_set(struct render *render, const struct statement *statement)
 {
     struct value scratch;
-    if (statement->set.target->kind != TARGET_NAME &&
-        !check_namespaces(render, statement->set.target)) {
-        return FLOW_FAILED;
-    }
+    check_namespaces(render, statement->set.target);
     const struct value *value = evaluate(render, statement->set.value, &scratch);
-    bool good = value != NULL && render_assign(render, statement->set.target, value);
-    return good ? FLOW_ON : FLOW_FAILED;
+    if (render->room.status == STATUS_OK) {
+        render_assign(render, statement->set.target, value);
+    }
+    return FLOW_ON;
 }
 
-// A body whose output becomes a value, with its filters.
-static enum flow capture_body(struct render *render, const struct statement *statement,
-                              struct value *out)
+// Set blocks and filter blocks: the output of the body becomes a value, with its filters.
+static enum flow run_captured(struct render *render, const struct statement *statement)
 {
     size_t mark = render->out->size;
     render_enter(render, statement->set.loads);
@@ -254,57 +221,37 @@ static enum flow capture_body(struct render *render, const struct statement *sta
         render->out->size = mark; // a break leaves it behind
         return flow;
     }
-    struct value content;
-    if (!render_capture(render, mark, &content)) {
-        return FLOW_FAILED;
-    }
-    const struct value *value = &content;
     struct value scratch;
+    struct value content = render_capture(render, mark);
+    const struct value *value = &content;
     if (statement->set.value != NULL) {
-        value = evaluate_filter_on(render, statement->set.value, &content, &scratch);
+        const struct value *outer = render->content;
+        render->content = &content;
+        value = evaluate(render, statement->set.value, &scratch);
+        render->content = outer;
     }
-    if (value == NULL) {
-        return FLOW_FAILED;
+    if (statement->kind == STATEMENT_SET_BLOCK) {
+        render_assign(render, statement->set.target, value);
+    } else if (value->kind == VALUE_STRING) {
+        print_value(render, value);
+    } else {
+        // Jinja joins the parts of its output, and only strings can be joined.
+        (void)value_raise(&render->room, "a filter block gave '%s', not 'str'",
+                          value_type_name(value));
     }
-    *out = *value;
     return FLOW_ON;
-}
-
-static enum flow run_set_block(struct render *render, const struct statement *statement)
-{
-    struct value value;
-    enum flow flow = capture_body(render, statement, &value);
-    if (flow != FLOW_ON) {
-        return flow;
-    }
-    return render_assign(render, statement->set.target, &value) ? FLOW_ON : FLOW_FAILED;
-}
-
-static enum flow run_filter_block(struct render *render, const struct statement *statement)
-{
-    struct value value;
-    enum flow flow = capture_body(render, statement, &value);
-    if (flow != FLOW_ON) {
-        return flow;
-    }
-    // Jinja joins what a template gives, and only strings can be joined.
-    bool good =
-        value.kind == VALUE_STRING ||
-        value_raise(&render->room, "a filter block gave '%s', not 'str'", value_type_name(&value));
-    return good && print_value(render, &value) ? FLOW_ON : FLOW_FAILED;
 }
 
 static enum flow run_macro(struct render *render, const struct statement *statement)
 {
-    struct value_callable *macro = (void *)value_bytes_new(&render->room, sizeof(*macro));
-    if (macro == NULL) {
-        return FLOW_FAILED;
+    struct value_callable *macro = value_bytes_new(&render->room, sizeof(*macro));
+    if (macro != NULL) {
+        macro->kind = CALLABLE_MACRO;
+        macro->macro.function = statement->macro.function;
+        macro->macro.outer = render->frame;
+        render->frame->slots[statement->macro.name->slot] =
+            (struct value){.kind = VALUE_CALLABLE, .callable = macro};
     }
-    macro->kind = CALLABLE_MACRO;
-    macro->macro.function = statement->macro.function;
-    macro->macro.outer = render->frame;
-    render->frame->slots[statement->macro.name->name.slot] =
-        (struct value){.kind = VALUE_CALLABLE, .callable = macro};
     return FLOW_ON;
 }
 
@@ -315,10 +262,7 @@ static enum flow run_with(struct render *render, const struct statement *stateme
     for (const struct target *target = statement->with.targets; target != NULL;
          target = target->next) {
         struct value scratch;
-        const struct value *value = evaluate(render, expression, &scratch);
-        if (value == NULL || !render_assign(render, target, value)) {
-            return FLOW_FAILED;
-        }
+        render_assign(render, target, evaluate(render, expression, &scratch));
         expression = expression->next;
     }
     return run_block(render, &statement->with.body);
@@ -330,51 +274,42 @@ static enum flow run_scope(struct render *render, const struct statement *statem
     return run_block(render, &statement->set.body);
 }
 
-static enum flow run_break(struct render *render, const struct statement *statement)
+static enum flow run_jump(struct render *render, const struct statement *statement)
 {
     (void)render;
-    (void)statement;
-    return FLOW_BREAK;
-}
-
-static enum flow run_continue(struct render *render, const struct statement *statement)
-{
-    (void)render;
-    (void)statement;
-    return FLOW_CONTINUE;
+    return statement->kind == STATEMENT_BREAK ? FLOW_BREAK : FLOW_CONTINUE;
 }
 
 static run_fn *const runners[statement_kind_count] = {
     [STATEMENT_DATA] = run_data,   [STATEMENT_PRINT] = run_print,
     [STATEMENT_IF] = run_if,       [STATEMENT_FOR] = run_for,
-    [STATEMENT_SET] = run_set,     [STATEMENT_SET_BLOCK] = run_set_block,
-    [STATEMENT_MACRO] = run_macro, [STATEMENT_FILTER_BLOCK] = run_filter_block,
+    [STATEMENT_SET] = run_set,     [STATEMENT_SET_BLOCK] = run_captured,
+    [STATEMENT_MACRO] = run_macro, [STATEMENT_FILTER_BLOCK] = run_captured,
     [STATEMENT_WITH] = run_with,   [STATEMENT_SCOPE] = run_scope,
-    [STATEMENT_BREAK] = run_break, [STATEMENT_CONTINUE] = run_continue,
+    [STATEMENT_BREAK] = run_jump,  [STATEMENT_CONTINUE] = run_jump,
 };
 
 static enum flow run_block(struct render *render, const struct statement_block *block)
 {
+    if (render->room.status != STATUS_OK) {
+        return FLOW_FAILED; // in the statement around
+    }
     for (const struct statement *statement = block->first; statement != NULL;
          statement = statement->next) {
         enum flow flow = value_step(&render->room, 1) ? runners[statement->kind](render, statement)
                                                       : FLOW_FAILED;
+        if (render->room.status != STATUS_OK) {
+            render->line = render->line == 0 ? statement->line : render->line;
+            return FLOW_FAILED;
+        }
         if (flow != FLOW_ON) {
-            if (flow == FLOW_FAILED && render->line == 0) {
-                render->line = statement->line;
-            }
             return flow;
         }
     }
     return FLOW_ON;
 }
 
-static void *render_take(struct render *render, size_t size)
-{
-    return value_bytes_new(&render->room, size);
-}
-
-// Frames are used again when no macro that was defined in them can still look at them.
+// Frames are reused, unless a macro was defined in them that may still read them.
 static struct call_frame *take_frame(struct render *render, const struct function *function,
                                      struct call_frame *outer)
 {
@@ -384,8 +319,8 @@ static struct call_frame *take_frame(struct render *render, const struct functio
     } else {
         size_t slots_size = function->slot_count * sizeof(frame->slots[0]);
         size_t loops_size = function->loop_count * sizeof(struct loop_state *);
-        frame = render_take(render, sizeof(*frame) + slots_size);
-        struct loop_state **loops = render_take(render, loops_size);
+        frame = value_bytes_new(&render->room, sizeof(*frame) + slots_size);
+        struct loop_state **loops = value_bytes_new(&render->room, loops_size);
         if (frame == NULL || loops == NULL) {
             return NULL;
         }
@@ -428,12 +363,13 @@ static bool macro_argument(const struct call_arguments *arguments, uint32_t plac
     return false;
 }
 
-// What no parameter took: for `varargs` and `kwargs`, or an error.
-static bool bind_rest(struct render *render, const struct function *function,
+// The arguments that no parameter took: for `varargs` and `kwargs`, or an error.
+static void bind_rest(struct render *render, const struct function *function,
                       const struct call_arguments *arguments, uint64_t used)
 {
     ASSERT(arguments->named_count <= arguments->count);
     struct value_room *room = &render->room;
+    struct value *slots = render->frame->slots;
     uint32_t positional = arguments->count - arguments->named_count;
     uint32_t taken =
         positional < function->parameter_count ? positional : function->parameter_count;
@@ -442,7 +378,7 @@ static bool bind_rest(struct render *render, const struct function *function,
     if (function->takes_named) {
         struct value_dict *dict = value_dict_new(room, arguments->named_count);
         if (dict == NULL) {
-            return false;
+            return;
         }
         dict->count = 0;
         for (uint32_t i = 0; i < arguments->named_count; i++) {
@@ -453,30 +389,21 @@ static bool bind_rest(struct render *render, const struct function *function,
                 };
             }
         }
-        render->frame->slots[function->named_slot] =
-            (struct value){.kind = VALUE_DICT, .dict = dict};
+        slots[function->named_slot] = value_of_dict(dict);
     } else if ((unsigned)__builtin_popcountll(used) < arguments->named_count) {
-        return value_raise(room, "macro '%.*s' has no parameter of that name", size,
-                           function->name.bytes);
+        (void)value_raise(room, "macro '%.*s' has no parameter of that name", size,
+                          function->name.bytes);
     }
     if (function->takes_rest) {
-        struct value_list *list = value_list_new(room, positional - taken);
-        if (list == NULL) {
-            return false;
-        }
-        for (uint32_t i = taken; i < positional; i++) {
-            list->items[i - taken] = arguments->values[i];
-        }
-        render->frame->slots[function->rest_slot] =
-            (struct value){.kind = VALUE_TUPLE, .list = list};
+        slots[function->rest_slot] =
+            value_of_tuple(value_list_copy(room, arguments->values + taken, positional - taken));
     } else if (positional > taken) {
-        return value_raise(room, "macro '%.*s' takes not more than %u arguments", size,
-                           function->name.bytes, function->parameter_count);
+        (void)value_raise(room, "macro '%.*s' takes not more than %u arguments", size,
+                          function->name.bytes, function->parameter_count);
     }
-    return true;
 }
 
-static bool macro_bind(struct render *render, const struct function *function,
+static void macro_bind(struct render *render, const struct function *function,
                        const struct call_arguments *arguments)
 {
     ASSERT(function->parameter_count <= template_argument_max);
@@ -491,55 +418,51 @@ static bool macro_bind(struct render *render, const struct function *function,
         missing |= (uint64_t)!given << place;
         render->frame->slots[parameter->slot] = value;
     }
-    if (!bind_rest(render, function, arguments, used)) {
-        return false;
-    }
+    bind_rest(render, function, arguments, used);
     render_enter(render, function->loads);
     place = 0;
     for (const struct parameter *parameter = function->parameters; parameter != NULL;
          parameter = parameter->next, place++) {
-        if (parameter->fallback == NULL || (missing & 1ull << place) == 0) {
-            continue;
+        if (parameter->fallback != NULL && (missing & 1ull << place) != 0) {
+            struct value scratch;
+            const struct value *value = evaluate(render, parameter->fallback, &scratch);
+            render->frame->slots[parameter->slot] = *value;
         }
-        struct value scratch;
-        const struct value *value = evaluate(render, parameter->fallback, &scratch);
-        if (value == NULL) {
-            return false;
-        }
-        render->frame->slots[parameter->slot] = *value;
     }
-    return true;
 }
 
-bool render_macro(struct render *render, const struct value_callable *macro,
+void render_macro(struct render *render, const struct value_callable *macro,
                   const struct call_arguments *arguments)
 {
     ASSERT(macro->kind == CALLABLE_MACRO);
     const struct function *function = macro->macro.function;
     if (render->nesting + function->nesting > template_running_max) {
-        return value_fail(&render->room, STATUS_TOO_LARGE, "macros call each other too deep");
+        (void)value_fail(&render->room, STATUS_TOO_LARGE, "macros call each other too deep");
+        return;
     }
     struct call_frame *frame = take_frame(render, function, macro->macro.outer);
     if (frame == NULL) {
-        return false;
+        return;
     }
     struct call_frame *caller = render->frame;
     render->frame = frame;
     render->nesting += function->nesting;
-    bool good =
-        macro_bind(render, function, arguments) && run_block(render, &function->body) == FLOW_ON;
+    macro_bind(render, function, arguments);
+    if (render->room.status == STATUS_OK) {
+        (void)run_block(render, &function->body);
+    }
     ASSERT(render->nesting >= function->nesting && render->frame == frame);
     render->nesting -= function->nesting;
     render->frame = caller;
     put_frame(render, function, frame);
-    return good;
 }
 
-// The variables from outside that the template reads, each looked up once.
+// The variables that the template reads, each looked up once.
 static bool find_externals(struct render *render)
 {
     const struct template *template = render->template;
-    struct value *values = render_take(render, template->external_count * sizeof(values[0]));
+    struct value *values =
+        value_bytes_new(&render->room, template->external_count * sizeof(values[0]));
     if (values == NULL) {
         return false;
     }
@@ -562,7 +485,7 @@ static bool run_template(struct render *render)
 {
     const struct template *template = render->template;
     size_t spare_size = template->function_count * sizeof(struct call_frame *);
-    render->spare = render_take(render, spare_size);
+    render->spare = value_bytes_new(&render->room, spare_size);
     if (render->spare == NULL || !find_externals(render)) {
         return false;
     }

@@ -2,27 +2,30 @@
 //
 // render_internal.h -- a template that is being rendered: a walk over its tree.
 //
-// Output is appended to one text.  Where a template wants output as a value (a macro's, a set block's), it is
-// appended there too, then copied to the arena and taken off again; so nothing needs a buffer of its own.
+// Output is appended to one text.  Where a template wants output as a value (a macro's, a set block's), it
+// is appended there too, then copied to the arena and taken off again: no other buffers are needed.
+//
+// Failures stick to the room (value.h).  Values are undefined or none after one, and the walk ends with
+// the statement.
 #pragma once
 
 #include "base/base.h"
 #include "template/ast_internal.h"
 
-// A loop that is running.  Items that a test lets through are found one by one, since the test may look at a
-// namespace that the body changes; loop.last looks one ahead, loop.length looks at all.
+// A loop that is running.  If it has a test, its items are tested one by one, since the test may read a
+// namespace that the body changes.  loop.last looks one ahead, loop.length at all.
 struct loop_state {
     const struct statement *statement;
     const struct value_list *items;
     uint32_t next;  // of `items`
-    bool is_tested; // what is left of `items` must pass the test
+    bool is_tested; // the rest of `items` must pass the test
     int64_t index;
     struct value current;
     struct value before;
     bool has_after;
     struct value after;
     bool has_length;
-    bool has_whole_turn; // that neither break nor continue has cut short
+    bool has_whole_turn; // which neither break nor continue has cut short
     int64_t length;
     struct value changed; // the arguments of loop.changed, as a tuple
 };
@@ -42,14 +45,14 @@ struct render {
     struct text *out;
     struct call_frame *frame;
     struct value *externals;
-    struct call_frame **spare; // by function
+    struct call_frame **spare;   // by function
+    const struct value *content; // of the block that is being filtered
     uint32_t nesting;
     uint32_t line; // where it failed
     bool used_time;
 };
 
-typedef bool function_fn(struct render *render, const struct call_arguments *arguments,
-                         struct value *out);
+typedef struct value function_fn(struct render *render, const struct call_arguments *arguments);
 
 enum callable_kind { CALLABLE_FUNCTION, CALLABLE_MACRO, CALLABLE_METHOD };
 
@@ -71,37 +74,33 @@ struct value_callable {
     };
 };
 
-// The value of an expression: somewhere it already lies, or in `scratch`.  NULL: it failed.
+// The value of an expression: where it already lies, or in `scratch`.
 const struct value *evaluate(struct render *render, const struct expression *expression,
                              struct value *scratch);
 
-// Appends it to the output; and a value.
-bool print(struct render *render, const struct expression *expression);
-bool print_value(struct render *render, const struct value *value);
+// Appends an expression to the output; or a value.
+void print(struct render *render, const struct expression *expression);
+void print_value(struct render *render, const struct value *value);
 
-// Evaluates arguments into `few`, or into the arena when there are more.
-bool evaluate_arguments(struct render *render, const struct argument_list *arguments,
-                        struct value few[call_argument_max], struct call_arguments *out);
-
-// The value with a filter of a block, whose innermost subject is `content`.
-const struct value *evaluate_filter_on(struct render *render, const struct expression *filter,
-                                       const struct value *content, struct value *scratch);
+// The arguments of a call: in `few`, or in the arena when there are more.
+struct call_arguments evaluate_arguments(struct render *render, const struct expression *call,
+                                         struct value few[call_argument_max]);
 
 // Calls a macro; its output is appended.
-bool render_macro(struct render *render, const struct value_callable *macro,
+void render_macro(struct render *render, const struct value_callable *macro,
                   const struct call_arguments *arguments);
 
-// What was appended since the output had `mark` bytes, as a value; it is taken off.
-bool render_capture(struct render *render, size_t mark, struct value *out);
+// Takes off the output beyond the first `mark` bytes, as a string.
+struct value render_capture(struct render *render, size_t mark);
 
 // Assigns to the names of a target.
-bool render_assign(struct render *render, const struct target *target, const struct value *value);
+void render_assign(struct render *render, const struct target *target, const struct value *value);
 
 void render_enter(struct render *render, const struct slot_load *loads);
 
-// loop_variable.c
-bool loop_next(struct render *render, struct loop_state *loop, bool *has_item);
-bool loop_field(struct render *render, const struct expression *expression, struct value *out);
+// loop_variable.c.  Moves on to the next item; false: there is none, or it failed.
+bool loop_next(struct render *render, struct loop_state *loop);
+struct value loop_field(struct render *render, const struct expression *expression);
 
 static inline struct call_frame *render_frame(const struct render *render, uint32_t levels)
 {

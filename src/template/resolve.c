@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which variable a name means, by Jinja's rules.
+// The variable that a name means, by Jinja's rules.
 //
-// A scope is gone through twice.  First every name that is read or assigned in it becomes a symbol of the scope,
-// the first mention deciding how it begins: a name that is read first and that no scope around has is a variable
-// from outside; one that is assigned first begins as what it is in the scope around, or else as undefined; one
-// that is assigned under an `if` begins as the variable from outside, since the assignment may not happen.  Then
-// names are bound to symbols, and inner scopes, whose symbols may now lean on complete ones, are gone through.
-// That order can be seen: what is assigned anywhere in a scope hides the variable from outside in all of it.
+// A scope is visited twice.  The first visit makes a symbol of every name that is read or assigned in it;
+// the first mention decides how the symbol begins:
+// - read first, and unknown in the scopes around: an external variable;
+// - assigned first: its value in the scope around, or else undefined;
+// - assigned under an `if`: the external variable, since the assignment may not happen.
+// The second visit binds names to symbols and enters inner scopes, whose symbols may now refer to complete
+// ones.  The order can be observed: an assignment anywhere in a scope hides the external variable in all
+// of it.
 //
-// Symbols that are never assigned have no slot: reading them reads the variable from outside.
+// Symbols that are never assigned have no slot: reading them reads the external variable.
 
 #include "base/base.h"
 #include "template/ast_internal.h"
@@ -138,7 +140,7 @@ static void note_assigned(struct resolver *resolver, struct name *name, uint32_t
     }
 }
 
-// A name that whoever enters the scope assigns.
+// A name that is assigned on entering the scope.
 static struct scope_symbol *add_given_symbol(struct resolver *resolver, struct name *name)
 {
     struct scope_symbol *symbol = symbol_here(resolver, name);
@@ -154,32 +156,30 @@ static struct scope_symbol *add_given_symbol(struct resolver *resolver, struct n
 
 static void bind(struct resolver *resolver, struct expression *expression)
 {
-    const struct name *name = expression->name.name;
+    const struct name *name = expression->name;
     const struct scope_symbol *symbol = name->symbol;
     ASSERT(symbol != NULL && symbol->scope->level <= resolver->scope->level);
-    uint32_t levels = resolver->scope->level - symbol->scope->level;
-
+    if (symbol->kind == SYMBOL_EXTERNAL && !symbol->is_assigned) {
+        expression->kind = EXPRESSION_EXTERNAL;
+        expression->slot = name->external - 1;
+        return;
+    }
+    expression->levels = resolver->scope->level - symbol->scope->level;
+    expression->slot = symbol->slot;
+    expression->kind = EXPRESSION_SLOT;
     if (symbol->kind == SYMBOL_LOOP) {
         expression->kind = EXPRESSION_LOOP;
         symbol->scope->loop->loop.uses_loop = true;
-    } else if (symbol->kind == SYMBOL_EXTERNAL && !symbol->is_assigned) {
-        expression->kind = EXPRESSION_EXTERNAL;
-        expression->name.slot = name->external - 1;
-        return;
-    } else {
-        expression->kind = levels == 0 ? EXPRESSION_SLOT : EXPRESSION_OUTER;
     }
-    expression->name.levels = levels;
-    expression->name.slot = symbol->slot;
 }
 
 static void visit(struct resolver *resolver, struct expression *expression);
 
-// Our ranges are lists.  Where that could be seen, they are refused.
+// Our ranges are lists.  They are refused where a template could see that.
 static void allow_range(struct expression *expression)
 {
     if (expression->kind == EXPRESSION_CALL) {
-        expression->call.is_gone_through = true;
+        expression->call.is_iterated = true;
     }
 }
 
@@ -194,8 +194,7 @@ static void visit_list(struct resolver *resolver, struct expression *first)
 }
 
 // loop.index and loop.cycle(...) become one node each.
-static void bind_loop_field(struct resolver *resolver, struct expression *expression,
-                            const struct expression *loop, struct slice field)
+static void bind_loop_field(struct resolver *resolver, struct expression *expression)
 {
     static const char *const fields[] = {
 #define X(name, text) text,
@@ -203,17 +202,14 @@ static void bind_loop_field(struct resolver *resolver, struct expression *expres
 #undef X
     };
     bool is_call = expression->kind == EXPRESSION_METHOD_CALL;
-    struct argument_list arguments =
-        is_call ? expression->call.arguments : (struct argument_list){0};
-
-    for (unsigned i = 0; i < loop_field_count; i++) {
+    struct slice field = expression->call.member->name;
+    for (unsigned i = 0; i < loop_field_count && expression->call.named_count == 0; i++) {
         bool wants_call = i == LOOP_CYCLE || i == LOOP_CHANGED;
-        if (slice_is(field, fields[i]) && wants_call == is_call && arguments.named_count == 0) {
+        if (slice_is(field, fields[i]) && wants_call == is_call) {
             expression->kind = EXPRESSION_LOOP;
-            expression->loop.levels = loop->name.levels;
-            expression->loop.slot = loop->name.slot;
-            expression->loop.field = (enum loop_field)i;
-            expression->loop.arguments = arguments;
+            expression->operation = (uint8_t)i;
+            expression->levels = expression->first->levels;
+            expression->slot = expression->first->slot;
             return;
         }
     }
@@ -224,64 +220,40 @@ static void bind_loop_field(struct resolver *resolver, struct expression *expres
 static void visit_name(struct resolver *resolver, struct expression *expression)
 {
     if (!resolver->binds) {
-        note_read(resolver, expression->name.name, expression->line);
+        note_read(resolver, expression->name, expression->line);
         return;
     }
     bind(resolver, expression);
     if (expression->kind == EXPRESSION_LOOP) {
         resolve_fail(resolver, STATUS_MALFORMED, expression->line,
-                     "without a member is not implemented", expression->name.name->text);
+                     "without a member is not implemented", expression->name->text);
     }
 }
 
-// The value in front of a member; true when that is a loop.
-static bool visit_subject(struct resolver *resolver, struct expression *subject)
-{
-    if (!resolver->binds || subject->kind != EXPRESSION_NAME) {
-        visit(resolver, subject);
-        return false;
-    }
-    bind(resolver, subject);
-    return subject->kind == EXPRESSION_LOOP;
-}
-
+// x.name, x['name'] and x.name(...), where x may be a loop.
 static void visit_member(struct resolver *resolver, struct expression *expression)
 {
-    struct expression *subject = expression->member.subject;
-    if (visit_subject(resolver, subject)) {
-        bind_loop_field(resolver, expression, subject, expression->member.member->name);
-    }
-}
-
-static void check_range(struct resolver *resolver, const struct expression *call)
-{
-    const struct expression *callee = call->call.subject;
-    if (callee->kind == EXPRESSION_EXTERNAL && slice_is(callee->name.name->text, "range") &&
-        !call->call.is_gone_through) {
-        resolve_fail(resolver, STATUS_MALFORMED, call->line,
-                     "that is printed or kept is not implemented", callee->name.name->text);
-    }
-}
-
-static void visit_call(struct resolver *resolver, struct expression *expression)
-{
-    struct expression *subject = expression->call.subject;
-    visit_list(resolver, expression->call.arguments.values.first);
-    visit_list(resolver, expression->call.arguments.spread);
-    if (subject == NULL) {
+    struct expression *subject = expression->first;
+    visit_list(resolver, subject->next);
+    if (!resolver->binds || subject->kind != EXPRESSION_NAME) {
+        visit(resolver, subject);
         return;
     }
-    if (expression->kind == EXPRESSION_FILTER &&
-        (expression->call.builtin->traits & TAKES_RANGE) != 0) {
-        allow_range(subject);
+    bind(resolver, subject);
+    if (subject->kind == EXPRESSION_LOOP) {
+        bind_loop_field(resolver, expression);
     }
-    if (expression->kind != EXPRESSION_METHOD_CALL) {
-        visit(resolver, subject);
-        if (expression->kind == EXPRESSION_CALL) {
-            check_range(resolver, expression);
-        }
-    } else if (visit_subject(resolver, subject)) {
-        bind_loop_field(resolver, expression, subject, expression->call.member->name);
+}
+
+static void visit_call(struct resolver *resolver, struct expression *call)
+{
+    const struct expression *callee = call->first;
+    visit_list(resolver, call->first);
+    visit_list(resolver, call->call.spread);
+    if (callee->kind == EXPRESSION_EXTERNAL && slice_is(callee->name->text, "range") &&
+        !call->call.is_iterated) {
+        resolve_fail(resolver, STATUS_MALFORMED, call->line,
+                     "that is printed or kept is not implemented", callee->name->text);
     }
 }
 
@@ -291,63 +263,30 @@ static void visit(struct resolver *resolver, struct expression *expression)
     case EXPRESSION_NAME:
         visit_name(resolver, expression);
         return;
-    case EXPRESSION_LIST:
-    case EXPRESSION_TUPLE:
-    case EXPRESSION_DICT:
-    case EXPRESSION_AND:
-    case EXPRESSION_OR:
-    case EXPRESSION_SUM:
-    case EXPRESSION_CONCAT:
-    case EXPRESSION_COMPARE:
-        visit_list(resolver, expression->list.first);
-        return;
-    case EXPRESSION_BINARY:
-        visit(resolver, expression->binary.right);
-        visit(resolver, expression->binary.left);
-        return;
-    case EXPRESSION_NOT:
-    case EXPRESSION_NEGATE:
-    case EXPRESSION_PLUS:
-    case EXPRESSION_IS_DEFINED:
-    case EXPRESSION_IS_UNDEFINED:
-        visit(resolver, expression->binary.left);
-        return;
-    case EXPRESSION_CONDITIONAL:
-        visit(resolver, expression->conditional.test);
-        visit(resolver, expression->conditional.yes);
-        if (expression->conditional.no != NULL) {
-            visit(resolver, expression->conditional.no);
-        }
-        return;
     case EXPRESSION_ATTRIBUTE:
     case EXPRESSION_ITEM:
+    case EXPRESSION_METHOD_CALL:
         visit_member(resolver, expression);
         return;
-    case EXPRESSION_SUBSCRIPT:
-        allow_range(expression->subscript.subject);
-        visit(resolver, expression->subscript.subject);
-        visit(resolver, expression->subscript.key);
-        return;
-    case EXPRESSION_SLICE:
-        visit(resolver, expression->slice.subject);
-        for (int i = 0; i < 3; i++) {
-            if (expression->slice.bounds[i] != NULL) {
-                visit(resolver, expression->slice.bounds[i]);
-            }
-        }
-        return;
-    case EXPRESSION_FILTER:
-    case EXPRESSION_TEST:
     case EXPRESSION_CALL:
-    case EXPRESSION_METHOD_CALL:
         visit_call(resolver, expression);
         return;
+    case EXPRESSION_FILTER:
+        if ((expression->call.builtin->traits & TAKES_RANGE) == 0) {
+            break;
+        }
+        allow_range(expression->first);
+        break;
+    case EXPRESSION_SUBSCRIPT:
+        allow_range(expression->first);
+        break;
     default:
-        return;
+        break;
     }
+    visit_list(resolver, expression->first);
 }
 
-// The names of a target: assigned by statements of the scope, or given by whoever enters it.
+// The names of a target: assigned by statements of the scope, or given on entering it.
 static void visit_target(struct resolver *resolver, struct target *target, bool is_given)
 {
     if (target->kind == TARGET_TUPLE) {
@@ -357,11 +296,11 @@ static void visit_target(struct resolver *resolver, struct target *target, bool 
     } else if (resolver->binds) {
         bind(resolver, target->name);
     } else if (target->kind == TARGET_ATTRIBUTE) {
-        note_read(resolver, target->name->name.name, target->line);
+        note_read(resolver, target->name->name, target->line);
     } else if (is_given) {
-        (void)add_given_symbol(resolver, target->name->name.name);
+        (void)add_given_symbol(resolver, target->name->name);
     } else {
-        note_assigned(resolver, target->name->name.name, target->line);
+        note_assigned(resolver, target->name->name, target->line);
     }
 }
 
@@ -428,10 +367,10 @@ static void close_scope(struct resolver *resolver)
     resolver->binds = true;
 }
 
-// What a scope consists of, besides being a scope.  Called twice: to note names, and to bind them.
+// Visits the inside of a scope.  Called twice: to note names, and to bind them.
 typedef void visit_scope_fn(struct resolver *resolver, struct statement *statement);
 
-// Returns what fills its slots.  `scope` may name a function of its own or a loop.
+// Returns the loads that fill its slots.  `scope` may name a function of its own or a loop.
 static struct slot_load *visit_scope(struct resolver *resolver, struct scope scope,
                                      visit_scope_fn *visit_inside, struct statement *statement)
 {
@@ -506,7 +445,7 @@ static void visit_captured(struct resolver *resolver, struct statement *statemen
 static void visit_set(struct resolver *resolver, struct statement *statement)
 {
     bool is_scope = statement->kind != STATEMENT_SET;
-    // What a filter block's filter reads counts as read around it as well.
+    // Names that a filter block's filter reads count as read around it as well.
     bool reads_value = !is_scope || (statement->kind == STATEMENT_FILTER_BLOCK && !resolver->binds);
     if (reads_value) {
         visit(resolver, statement->set.value);
@@ -533,7 +472,7 @@ static void visit_with(struct resolver *resolver, struct statement *statement)
     }
 }
 
-// The slot of a name that whoever calls a macro gives.
+// The slot of a name that the caller of a macro gives.
 static uint32_t visit_given(struct resolver *resolver, struct name *name)
 {
     if (!resolver->binds) {
@@ -572,7 +511,7 @@ static void visit_macro(struct resolver *resolver, struct statement *statement)
     ASSERT(statement->kind == STATEMENT_MACRO);
     struct expression *name = statement->macro.name;
     if (!resolver->binds) {
-        note_assigned(resolver, name->name.name, name->line);
+        note_assigned(resolver, name->name, name->line);
         return;
     }
     bind(resolver, name);

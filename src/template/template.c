@@ -44,13 +44,13 @@ static enum status parse(struct template *template, struct parser *parser,
                          struct template_error *error)
 {
     template->root = parse_node(parser, sizeof(*template->root));
-    parser->function = template->root;
+    parser->place.function = template->root;
     parser->function_count = 1;
     parser->lexer = lexer_open(template->source);
     if (!parse_template(parser, &template->root->body)) {
         return parser->status;
     }
-    template->root->nesting = (uint16_t)(parser->depth_max + 1);
+    template->root->nesting = (uint16_t)(parser->place.depth_max + 1);
     template->function_count = parser->function_count;
 
     struct special_names names = {

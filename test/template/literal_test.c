@@ -48,14 +48,39 @@ TEST(whole_numbers_have_bases_and_underscores)
     uint8_t bytes[40];
     struct value value;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
-        CHECK(literal_integer(slice_str(samples[i].text), bytes, &value));
+        CHECK_EQ(literal_integer(slice_str(samples[i].text), 0, bytes, &value), STATUS_OK);
         CHECK_EQ(value.kind, VALUE_INT);
         CHECK_EQ(value.integer, samples[i].value);
     }
-    CHECK(literal_integer(slice_str("9_223372036854775808"), bytes, &value));
+    CHECK_EQ(literal_integer(slice_str("9_223372036854775808"), 10, bytes, &value), STATUS_OK);
     CHECK_EQ(value.kind, VALUE_BIG_INT);
     CHECK(slice_is(value.string, "9223372036854775808"));
-    CHECK(!literal_integer(slice_str("0x10000000000000000"), bytes, &value));
+    CHECK_EQ(literal_integer(slice_str("0x10000000000000000"), 0, bytes, &value), STATUS_TOO_LARGE);
+}
+
+TEST(integers_have_signs_bases_and_single_underscores)
+{
+    static const struct {
+        const char *text;
+        unsigned base;
+        enum status status;
+        int64_t value;
+    } samples[] = {
+        {"-12", 10, STATUS_OK, -12},       {"+7", 10, STATUS_OK, 7},
+        {"zz", 36, STATUS_OK, 1295},       {"0x1f", 16, STATUS_OK, 31},
+        {"1f", 16, STATUS_OK, 31},         {"-9223372036854775808", 10, STATUS_OK, INT64_MIN},
+        {"0x1f", 10, STATUS_MALFORMED, 0}, {"1__0", 10, STATUS_MALFORMED, 0},
+        {"_1", 10, STATUS_MALFORMED, 0},   {"1_", 10, STATUS_MALFORMED, 0},
+        {"", 10, STATUS_MALFORMED, 0},     {"-", 10, STATUS_MALFORMED, 0},
+        {"12", 2, STATUS_MALFORMED, 0},    {"0x", 0, STATUS_MALFORMED, 0},
+    };
+    uint8_t bytes[40];
+    for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
+        struct value value = value_int(0);
+        CHECK_EQ(literal_integer(slice_str(samples[i].text), samples[i].base, bytes, &value),
+                 samples[i].status);
+        CHECK_EQ(value.integer, samples[i].value);
+    }
 }
 
 TEST(floats_are_read_to_the_nearest)

@@ -4,9 +4,9 @@
 
 #include "test.h"
 
-static struct member member_of(const char *name)
+static struct member_name member_of(const char *name)
 {
-    struct member member;
+    struct member_name member;
     member_init(&member, slice_str(name));
     return member;
 }
@@ -18,7 +18,7 @@ static bool has_bit(uint16_t bits, enum value_kind kind)
 
 TEST(methods_belong_to_kinds)
 {
-    struct member items = member_of("items");
+    struct member_name items = member_of("items");
     CHECK(items.methods[VALUE_DICT] != NULL);
     CHECK(items.methods[VALUE_LIST] == NULL);
     CHECK(items.methods[VALUE_STRING] == NULL);
@@ -26,7 +26,7 @@ TEST(methods_belong_to_kinds)
     CHECK(member_of("strip").methods[VALUE_STRING] != NULL);
 }
 
-TEST(what_changes_a_value_is_hidden)
+TEST(methods_that_change_a_value_are_hidden)
 {
     CHECK(has_bit(member_of("append").hidden, VALUE_LIST));
     CHECK(has_bit(member_of("pop").hidden, VALUE_LIST));
@@ -36,7 +36,7 @@ TEST(what_changes_a_value_is_hidden)
     CHECK_EQ(member_of("get").hidden, 0);
 }
 
-TEST(what_python_has_and_we_do_not_is_refused)
+TEST(attributes_that_only_python_has_are_refused)
 {
     CHECK(has_bit(member_of("real").refused, VALUE_INT));
     CHECK(has_bit(member_of("imag").refused, VALUE_BOOL));
@@ -45,7 +45,7 @@ TEST(what_python_has_and_we_do_not_is_refused)
     CHECK(!has_bit(member_of("translate").refused, VALUE_DICT));
 }
 
-static bool has_methods(const struct member *member)
+static bool has_methods(const struct member_name *member)
 {
     for (int kind = 0; kind < value_kind_count; kind++) {
         if (member->methods[kind] != NULL) {
@@ -59,7 +59,7 @@ TEST(other_names_are_keys_only)
 {
     static const char *const names[] = {"role", "content", "item", "tems", "pop ", "", "s", " "};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        struct member member = member_of(names[i]);
+        struct member_name member = member_of(names[i]);
         CHECK_EQ(member.refused | member.hidden, 0);
         CHECK(!has_methods(&member));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of builtins, how arguments find their parameters, and what builtins ask of their arguments.
+// The table of builtins, and the binding of arguments to parameters.
 
 #include "base/base.h"
 #include "template/ast_internal.h"
@@ -154,36 +154,39 @@ bool builtin_run(const struct builtin *builtin, struct value_room *room,
     }
     bool is_bound = (builtin->traits & TAKES_ANY) != 0 ||
                     (arguments->count == 0 && builtin->required == 0) || builtin_bind(&call);
-    return is_bound && builtin->run(&call);
+    bool is_good = is_bound && builtin->run(&call);
+    if (!is_good) {
+        *out = value_none();
+    }
+    return is_good;
 }
 
-bool call_integer(const struct builtin_call *call, uint32_t parameter, int64_t otherwise,
-                  int64_t *out)
+int64_t call_integer(const struct builtin_call *call, uint32_t parameter, int64_t otherwise)
 {
     ASSERT(parameter < call_parameter_max);
     const struct value *argument = call->given[parameter];
     if (argument != NULL && !value_is_whole(argument)) {
-        return value_raise(call->room, "'%s' object cannot be interpreted as an integer",
-                           value_type_name(argument));
+        (void)value_raise(call->room, "'%s' object cannot be interpreted as an integer",
+                          value_type_name(argument));
+        return otherwise;
     }
-    *out = argument != NULL ? value_whole(argument) : otherwise;
-    return true;
+    return argument != NULL ? value_whole(argument) : otherwise;
 }
 
-bool argument_string(struct value_room *room, const struct value *argument, struct slice *out)
+struct slice argument_string(struct value_room *room, const struct value *argument)
 {
     if (argument->kind != VALUE_STRING) {
-        return value_raise(room, "must be str, not %s", value_type_name(argument));
+        (void)value_raise(room, "must be str, not %s", value_type_name(argument));
+        return slice_str("");
     }
-    *out = argument->string;
-    return true;
+    return argument->string;
 }
 
-bool call_string(const struct builtin_call *call, uint32_t parameter, struct slice *out)
+struct slice call_string(const struct builtin_call *call, uint32_t parameter, const char *otherwise)
 {
     ASSERT(parameter < call_parameter_max);
     const struct value *argument = call->given[parameter];
-    return argument == NULL || argument_string(call->room, argument, out);
+    return argument != NULL ? argument_string(call->room, argument) : slice_str(otherwise);
 }
 
 bool call_is_true(const struct builtin_call *call, uint32_t parameter)
@@ -201,6 +204,16 @@ bool call_has(const struct builtin_call *call, uint32_t parameter)
 {
     ASSERT(parameter < call_parameter_max);
     return argument_is_given(call->given[parameter]);
+}
+
+const struct value *call_named(const struct call_arguments *arguments, struct slice name)
+{
+    for (uint32_t i = 0; i < arguments->named_count; i++) {
+        if (slice_equal(arguments->names[i], name)) {
+            return &arguments->values[positional_count(arguments) + i];
+        }
+    }
+    return NULL;
 }
 
 static bool is_digits(struct slice text)
@@ -229,8 +242,7 @@ static bool allow_attribute(struct value_room *room, const struct value *item, s
 }
 
 // item[part], where a part in digits is a number.
-static bool find_part(struct value_room *room, const struct value *item, struct value part,
-                      struct value *out)
+static struct value find_part(struct value_room *room, const struct value *item, struct value part)
 {
     uint64_t index = 0;
     if (part.kind == VALUE_STRING && is_digits(part.string)) {
@@ -238,41 +250,29 @@ static bool find_part(struct value_room *room, const struct value *item, struct 
         bool is_read = slice_parse_u64(part.string, &index) && index < INT64_MAX;
         part = value_int(is_read ? (int64_t)index : INT64_MAX);
     } else if (part.kind == VALUE_STRING && !allow_attribute(room, item, part.string)) {
-        return false;
+        return value_none();
     }
     struct value scratch;
-    const struct value *found = member_item(room, item, &part, &scratch);
-    if (found == NULL) {
-        return false;
-    }
-    *out = *found;
-    return true;
+    return *member_item(room, item, &part, &scratch);
 }
 
-bool builtin_attribute(struct value_room *room, const struct value *item,
-                       const struct value *attribute, const struct value *otherwise,
-                       struct value *out)
+struct value builtin_attribute(struct value_room *room, const struct value *item,
+                               const struct value *attribute, const struct value *otherwise)
 {
     struct value found = *item;
-    if (!value_step(room, 1)) {
-        return false;
-    }
-    bool more = argument_is_given(attribute);
+    bool more = value_step(room, 1) && argument_is_given(attribute);
     bool is_path = more && attribute->kind == VALUE_STRING;
     struct slice rest = is_path ? attribute->string : slice_of(NULL, 0);
-    while (more) {
-        size_t dot = is_path ? place_of(rest, slice_str(".")) : PLACE_NONE;
+    while (more && room->status == STATUS_OK) {
+        size_t dot = is_path ? place_of(rest, slice_str("."), false) : PLACE_NONE;
         more = dot != PLACE_NONE;
         struct value part = *attribute;
         part.string = !is_path ? part.string : more ? slice_of(rest.bytes, dot) : rest;
         rest = more ? string_after(rest, dot + 1) : rest;
-        struct value next;
-        if (!find_part(room, &found, part, &next)) {
-            return false;
+        found = find_part(room, &found, part);
+        if (found.kind == VALUE_UNDEFINED && argument_is_given(otherwise)) {
+            found = *otherwise;
         }
-        bool is_replaced = argument_is_given(otherwise) && next.kind == VALUE_UNDEFINED;
-        found = is_replaced ? *otherwise : next;
     }
-    *out = found;
-    return true;
+    return found;
 }

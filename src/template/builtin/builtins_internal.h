@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// builtins_internal.h -- what filters, tests and methods share.
+// builtins_internal.h -- shared by filters, tests and methods.
 #pragma once
 
 #include "base/base.h"
@@ -24,40 +24,36 @@ enum pad_side { PAD_BOTH, PAD_AFTER, PAD_BEFORE };
 // Whether Jinja has a filter of that name, ours or not.
 bool builtin_is_filter_name(struct slice name);
 
+// The last statement of a builtin: its result, and whether all went well.
 static inline bool call_gives(const struct builtin_call *call, struct value value)
 {
     *call->out = value;
-    return true;
+    return call->room->status == STATUS_OK;
 }
 
 // A string that is marked as safe when the subject is.
 static inline bool call_gives_text(const struct builtin_call *call, struct slice text)
 {
-    *call->out = value_string(text);
-    call->out->markup = call->subject->kind == VALUE_STRING && call->subject->markup;
-    return true;
+    struct value value = value_string(text);
+    value.markup = call->subject->kind == VALUE_STRING && call->subject->markup;
+    return call_gives(call, value);
 }
 
-static inline bool call_takes_steps(const struct builtin_call *call, uint64_t cost)
+// The subject as str().
+static inline struct slice call_text(const struct builtin_call *call)
 {
-    return value_step(call->room, cost);
+    return value_to_string(call->room, call->subject);
 }
 
-// The subject as what it prints.
-static inline bool call_text(const struct builtin_call *call, struct slice *out)
-{
-    return value_to_string(call->room, call->subject, out);
-}
-
-// What the argument of a parameter is.  Integers have a default for when it is not given; strings are left
-// as they are then.  False with the failure noted when it is something else.
-bool call_integer(const struct builtin_call *call, uint32_t parameter, int64_t otherwise,
-                  int64_t *out);
-bool call_string(const struct builtin_call *call, uint32_t parameter, struct slice *out);
+// The argument of a parameter, or `otherwise` if it is not given.  Fails when it is of another kind.
+int64_t call_integer(const struct builtin_call *call, uint32_t parameter, int64_t otherwise);
+struct slice call_string(const struct builtin_call *call, uint32_t parameter,
+                         const char *otherwise);
 bool call_is_true(const struct builtin_call *call, uint32_t parameter);
 bool call_has(const struct builtin_call *call, uint32_t parameter); // given, and not none
 
-bool argument_string(struct value_room *room, const struct value *argument, struct slice *out);
+// The bytes of a string; fails on other kinds.
+struct slice argument_string(struct value_room *room, const struct value *argument);
 
 static inline uint32_t positional_count(const struct call_arguments *arguments)
 {
@@ -65,10 +61,12 @@ static inline uint32_t positional_count(const struct call_arguments *arguments)
     return arguments->count - arguments->named_count;
 }
 
+// The keyword argument of that name, or NULL.
+const struct value *call_named(const struct call_arguments *arguments, struct slice name);
+
 // The byte at which `part` begins in `string`, first or last; PLACE_NONE: it does not occur.
 #define PLACE_NONE SIZE_MAX
-size_t place_of(struct slice string, struct slice part);
-size_t last_place_of(struct slice string, struct slice part);
+size_t place_of(struct slice string, struct slice part, bool last);
 
 // The string without its first `size` bytes.
 static inline struct slice string_after(struct slice string, size_t size)
@@ -78,19 +76,19 @@ static inline struct slice string_after(struct slice string, size_t size)
 }
 
 // The string with pair[0] replaced by pair[1], at most `count` times; below 0: everywhere.
-bool string_replace(struct value_room *room, struct slice string, const struct slice pair[2],
-                    int64_t count, struct slice *out);
+struct slice string_replace(struct value_room *room, struct slice string,
+                            const struct slice pair[2], int64_t count);
 
-// Without the characters of `chars`, or white space when that has no bytes (NULL), on the sides asked for.
+// Strips the characters of `chars`, or white space if that is NULL, on these sides.
 struct slice string_strip(struct slice string, struct slice chars, unsigned sides);
 
 // In the middle (center), at the left or at the right of `width` characters.
-bool string_pad(struct value_room *room, struct slice string, int64_t width, enum pad_side side,
-                struct slice *out);
+struct slice string_pad(struct value_room *room, struct slice string, int64_t width,
+                        enum pad_side side);
 
-void string_add_repeated(struct text *out, const char *part, uint64_t count);
+void string_add_repeated(struct text *out, struct slice part, uint64_t count);
 
-// The next line of `rest` as splitlines() cuts it, with and without what ends it; false at the end.
+// The next line of `rest` as splitlines() cuts it, with and without its end; false at the end.
 struct string_line {
     struct slice line;
     struct slice whole;
@@ -98,10 +96,10 @@ struct string_line {
 bool string_next_line(struct slice *rest, struct string_line *out);
 
 // str.format.
-bool value_format_braces(struct value_room *room, struct slice format,
-                         const struct call_arguments *arguments, struct value *out);
+struct value value_format_braces(struct value_room *room, struct slice format,
+                                 const struct call_arguments *arguments);
 
-// What is found on the way "a.b.0" from an item; `attribute` may also be a number, or none for the item.
-bool builtin_attribute(struct value_room *room, const struct value *item,
-                       const struct value *attribute, const struct value *otherwise,
-                       struct value *out);
+// The value at the end of a path "a.b.0" from an item.  `attribute` may also be a number, or none
+// for the item itself; `otherwise` replaces undefined values.
+struct value builtin_attribute(struct value_room *room, const struct value *item,
+                               const struct value *attribute, const struct value *otherwise);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// call.h -- what templates can call by name: filters, tests and methods.
+// call.h -- filters, tests and methods, which templates call by name.
 //
-// Each is a row of a table (builtins.def).  The parser looks filters and tests up, so a template that uses
-// an unknown one is refused before it runs, as in Jinja.  Methods are found by name while parsing and by the
-// kind of their value while rendering.
+// Each is a row of a table (builtins.def).  The parser looks filters and tests up, so a template
+// with an unknown one is refused before it runs, as in Jinja.  Methods are looked up by name while
+// parsing, and chosen by the kind of their value while rendering.
 #pragma once
 
 #include "template/value/value.h"
@@ -14,7 +14,7 @@ enum {
     call_parameter_max = 4, // of any builtin
 };
 
-// Arguments as the template gives them, without the value that a filter or test is applied to.
+// Arguments as the template gives them, without the subject of a filter or test.
 struct call_arguments {
     const struct value *values;
     uint32_t count;
@@ -32,12 +32,12 @@ struct builtin_call {
     struct value *out;
 };
 
-// False with the failure noted in the room.
+// False: it failed, and the room says why.
 typedef bool builtin_fn(const struct builtin_call *call);
 
 enum builtin_trait {
-    REFUSES_MARKUP =
-        1,           // Jinja's Markup, made by |safe, would escape the arguments: not implemented
+    // Jinja's Markup, made by |safe, would escape the arguments: not implemented.
+    REFUSES_MARKUP = 1,
     TAKES_RANGE = 2, // gives for a range() what it gives for the list of its numbers
     TAKES_ANY = 4,   // arguments are not bound
 };
@@ -47,7 +47,7 @@ struct builtin {
     builtin_fn *run;
     uint32_t variant;                           // tells builtins that share `run` apart
     uint8_t traits;                             // enum builtin_trait, added up
-    uint8_t required;                           // so many of the parameters must be given
+    uint8_t required;                           // the number of parameters that must be given
     const char *parameters[call_parameter_max]; // up to NULL; "" can be given by its place only
 };
 
@@ -63,7 +63,7 @@ bool builtin_run(const struct builtin *builtin, struct value_room *room,
                  const struct value *subject, const struct call_arguments *arguments,
                  struct value *out);
 
-// "format" % operand, as Python has it: a tuple holds the arguments, a dict those of %(name)s, anything else
-// is the one argument.  The caller refuses a format that is marked as safe.
-bool value_format_percent(struct value_room *room, struct slice format, const struct value *operand,
-                          struct value *out);
+// "format" % operand: a tuple holds the arguments, a dict those of %(name)s, anything else is the
+// one argument.  The caller refuses a format that is marked as safe.
+struct value value_format_percent(struct value_room *room, struct slice format,
+                                  const struct value *operand);

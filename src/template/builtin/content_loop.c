@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a template loops over the content of messages, found out as vLLM does, mistakes included: names are
-// compared without regard to scopes; `messages`, what is assigned from it and slices and filters of those are
-// messages; the variable of a loop over them is a message; a loop over its `content`, or over anything that is
-// called content, is what is looked for.  vLLM gives up, with the answer no, where a loop or an assignment that
-// matters has several targets.
+// Whether a template loops over the content of messages, by the rules of vLLM, mistakes included.  Names
+// are compared without regard to scopes.  `messages`, the names it is assigned to, and slices and filters
+// of those are messages; the variable of a loop over them is a message.  The search is for a loop over a
+// message's `content`, or over anything that is called content.  vLLM gives up, with the answer no, where
+// a loop or an assignment that matters has several targets.
 
 #include "base/base.h"
 #include "template/ast_internal.h"
 
-// What is left of x[1:] | list | reverse, or of a test.
+// Takes slices, filters and tests off: x[1:] | list | reverse.
 static const struct expression *core_of(const struct expression *expression)
 {
     ASSERT(expression != NULL);
@@ -17,14 +17,10 @@ static const struct expression *core_of(const struct expression *expression)
         switch (expression->kind) {
         case EXPRESSION_FILTER:
         case EXPRESSION_TEST:
-            expression = expression->call.subject;
-            break;
         case EXPRESSION_IS_DEFINED:
         case EXPRESSION_IS_UNDEFINED:
-            expression = expression->binary.left;
-            break;
         case EXPRESSION_SLICE:
-            expression = expression->slice.subject;
+            expression = expression->first;
             break;
         default:
             return expression;
@@ -35,19 +31,17 @@ static const struct expression *core_of(const struct expression *expression)
 static bool is_messages(const struct expression *expression)
 {
     const struct expression *core = core_of(expression);
-    return core->kind == EXPRESSION_NAME && core->name.name->is_of_messages;
+    return core->kind == EXPRESSION_NAME && core->name->is_of_messages;
 }
 
 static bool is_content(const struct expression *expression)
 {
     const struct expression *core = core_of(expression);
     if (core->kind != EXPRESSION_ATTRIBUTE && core->kind != EXPRESSION_ITEM) {
-        return expression->kind == EXPRESSION_NAME &&
-               slice_is(expression->name.name->text, "content");
+        return expression->kind == EXPRESSION_NAME && slice_is(expression->name->text, "content");
     }
-    const struct expression *subject = core->member.subject;
-    return slice_is(core->member.member->name, "content") && subject->kind == EXPRESSION_NAME &&
-           subject->name.name->is_message;
+    return slice_is(core->call.member->name, "content") && core->first->kind == EXPRESSION_NAME &&
+           core->first->name->is_message;
 }
 
 // Marks the names that messages are assigned to, until there are no more.
@@ -63,7 +57,7 @@ static bool mark_messages(const struct statement *assignments)
             if (set->set.target->kind != TARGET_NAME) {
                 return false;
             }
-            struct name *name = set->set.target->name->name.name;
+            struct name *name = set->set.target->name->name;
             found |= !name->is_of_messages;
             name->is_of_messages = true;
         }
@@ -84,7 +78,7 @@ bool template_has_content_loop(struct name *messages, const struct statement *lo
             if (loop->loop.target->kind != TARGET_NAME) {
                 return false;
             }
-            loop->loop.target->name->name.name->is_message = true;
+            loop->loop.target->name->name->is_message = true;
         }
     }
     for (const struct statement *loop = loops; loop != NULL; loop = loop->next_alike) {

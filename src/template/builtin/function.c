@@ -9,78 +9,71 @@
 // The sandbox of Jinja has the same bound.
 enum { range_max = 100000 };
 
-static bool call_range(struct render *render, const struct call_arguments *arguments,
-                       struct value *out)
+static struct value function_fail(struct render *render, const char *why)
+{
+    (void)value_raise(&render->room, "%s", why);
+    return value_none();
+}
+
+static struct value call_range(struct render *render, const struct call_arguments *arguments)
 {
     struct value_room *room = &render->room;
     int64_t bounds[3] = {0, 0, 1};
 
     if (arguments->count == 0 || arguments->count > 3 || arguments->named_count > 0) {
-        return value_raise(room, "range() takes 1 to 3 arguments");
+        return function_fail(render, "range() takes 1 to 3 arguments");
     }
     uint32_t shift = arguments->count == 1 ? 1 : 0;
     for (uint32_t i = 0; i < arguments->count; i++) {
         const struct value *value = &arguments->values[i];
         if (!value_is_whole(value)) {
-            return value_raise(room, "range() takes whole numbers, not '%s'",
-                               value_type_name(value));
+            (void)value_raise(room, "range() takes whole numbers, not '%s'",
+                              value_type_name(value));
+            return value_none();
         }
         bounds[i + shift] = value_whole(value);
     }
     int64_t step = bounds[2];
     if (step == 0) {
-        return value_raise(room, "range() arg 3 must not be zero");
+        return function_fail(render, "range() arg 3 must not be zero");
     }
     int64_t distance;
     bool overflow = step > 0 ? __builtin_sub_overflow(bounds[1], bounds[0], &distance)
                              : __builtin_sub_overflow(bounds[0], bounds[1], &distance);
     if (overflow || step == INT64_MIN) {
-        return value_raise(room, "range too big");
+        return function_fail(render, "range too big");
     }
     int64_t count = distance > 0 ? (distance - 1) / (step > 0 ? step : -step) + 1 : 0;
     if (count > range_max) {
-        return value_raise(room, "range too big");
+        return function_fail(render, "range too big");
     }
     struct value_list *list = value_list_new(room, (uint32_t)count);
-    if (list == NULL || !value_step(room, (uint64_t)count + 1)) {
-        return false;
-    }
-    for (int64_t i = 0; i < count; i++) {
+    (void)value_step(room, (uint64_t)count + 1);
+    for (int64_t i = 0; list != NULL && i < count; i++) {
         list->items[i] = value_int(bounds[0] + i * step);
     }
-    *out = value_of_list(list);
-    return true;
+    return value_of_list(list);
 }
 
 // The members of a dict, or of a list of pairs.
-static bool put_all(struct value_room *room, struct value_dict *dict, const struct value *from)
+static void put_all(struct value_room *room, struct value_dict *dict, const struct value *from)
 {
     if (from->kind == VALUE_DICT) {
         for (uint32_t i = 0; i < from->dict->count; i++) {
             const struct value_member *member = &from->dict->members[i];
-            if (!value_dict_put(room, dict, &member->key, &member->value)) {
-                return false;
-            }
+            value_dict_put(room, dict, &member->key, &member->value);
         }
-        return true;
+        return;
     }
-    const struct value_list *pairs;
-    if (!value_iterate(room, from, &pairs)) {
-        return false;
-    }
+    const struct value_list *pairs = value_iterate(room, from);
     for (uint32_t i = 0; i < pairs->count; i++) {
-        const struct value_list *pair;
-        if (!value_iterate(room, &pairs->items[i], &pair)) {
-            return false;
-        }
+        const struct value_list *pair = value_iterate(room, &pairs->items[i]);
         if (pair->count != 2) {
-            return value_raise(room, "dict() takes pairs");
+            (void)value_raise(room, "dict() takes pairs");
+            return;
         }
-        if (!value_dict_put(room, dict, &pair->items[0], &pair->items[1])) {
-            return false;
-        }
+        value_dict_put(room, dict, &pair->items[0], &pair->items[1]);
     }
-    return true;
 }
 
 // NULL when it fails.
@@ -88,98 +81,61 @@ static struct value_dict *make_dict(struct render *render, const struct call_arg
 {
     struct value_room *room = &render->room;
     uint32_t positional = positional_count(arguments);
-    uint32_t length = 0;
-
+    struct value from = positional > 0 ? arguments->values[0] : value_of_dict(&value_no_members);
     if (positional > 1) {
         (void)value_raise(room, "dict() takes one argument");
-        return NULL;
     }
-    struct value from = {.kind = VALUE_UNDEFINED};
-    if (positional == 1) {
-        from = arguments->values[0];
-        if (from.kind == VALUE_GENERATOR) {
-            const struct value_list *list;
-            if (!value_iterate(room, &from, &list)) {
-                return NULL;
-            }
-            from = value_of_list(list);
-        }
-        if (!value_length(room, &from, &length)) {
-            return NULL;
-        }
+    if (from.kind == VALUE_GENERATOR) {
+        from = value_of_list(value_iterate(room, &from));
     }
-    // Every member is looked for among those before it.
+    uint32_t length = value_length(room, &from);
+    // Every member is compared with those before it.
     uint64_t count = (uint64_t)length + arguments->named_count;
-    if (!value_step(room, count * count / 16 + 1)) {
-        return NULL;
-    }
+    (void)value_step(room, count * count / 16 + 1);
     struct value_dict *dict = value_dict_new(room, length + arguments->named_count);
     if (dict == NULL) {
         return NULL;
     }
     dict->count = 0;
-    if (positional == 1 && !put_all(room, dict, &from)) {
-        return NULL;
-    }
+    put_all(room, dict, &from);
     for (uint32_t i = 0; i < arguments->named_count; i++) {
         struct value key = value_string(arguments->names[i]);
-        if (!value_dict_put(room, dict, &key, &arguments->values[positional + i])) {
-            return NULL;
-        }
+        value_dict_put(room, dict, &key, &arguments->values[positional + i]);
     }
-    return dict;
+    return room->status == STATUS_OK ? dict : NULL;
 }
 
-static bool call_dict(struct render *render, const struct call_arguments *arguments,
-                      struct value *out)
+static struct value call_dict(struct render *render, const struct call_arguments *arguments)
 {
-    struct value_dict *dict = make_dict(render, arguments);
-    if (dict == NULL) {
-        return false;
-    }
-    *out = (struct value){.kind = VALUE_DICT, .dict = dict};
-    return true;
+    return value_of_dict(make_dict(render, arguments));
 }
 
-static bool call_namespace(struct render *render, const struct call_arguments *arguments,
-                           struct value *out)
+static struct value call_namespace(struct render *render, const struct call_arguments *arguments)
 {
     struct value_dict *dict = make_dict(render, arguments);
-    if (dict == NULL) {
-        return false;
+    struct value_space *space = value_bytes_new(&render->room, sizeof(*space));
+    if (dict == NULL || space == NULL) {
+        return value_none();
     }
     for (uint32_t i = 0; i < dict->count; i++) {
         const struct value *key = &dict->members[i].key;
-        if (key->kind == VALUE_STRING && key->string.size > 0 && key->string.bytes[0] == '_') {
-            return value_raise(&render->room,
-                               "a namespace has no names with an underscore in front");
+        if (key->kind == VALUE_STRING && slice_starts_with(key->string, "_")) {
+            return function_fail(render, "a namespace has no names with an underscore in front");
         }
     }
-    struct value_space *space = (void *)value_bytes_new(&render->room, sizeof(*space));
-    if (space == NULL) {
-        return false;
-    }
-    *space = (struct value_space){
-        .count = dict->count,
-        .capacity = dict->count,
-        .members = dict->members,
-    };
-    *out = (struct value){.kind = VALUE_NAMESPACE, .space = space};
-    return true;
+    *space = (struct value_space){.dict = dict, .capacity = dict->count};
+    return (struct value){.kind = VALUE_NAMESPACE, .space = space};
 }
 
-static bool call_raise_exception(struct render *render, const struct call_arguments *arguments,
-                                 struct value *out)
+static struct value call_raise_exception(struct render *render,
+                                         const struct call_arguments *arguments)
 {
-    (void)out;
-    struct slice message;
     if (arguments->count != 1) {
-        return value_raise(&render->room, "raise_exception() takes one argument");
+        return function_fail(render, "raise_exception() takes one argument");
     }
-    if (!value_to_string(&render->room, &arguments->values[0], &message)) {
-        return false;
-    }
-    return value_raise(&render->room, "%.*s", (int)message.size, message.bytes);
+    struct slice message = value_to_string(&render->room, &arguments->values[0]);
+    (void)value_raise(&render->room, "%.*s", (int)message.size, message.bytes);
+    return value_none();
 }
 
 static const char *const months[] = {"January",   "February", "March",    "April",
@@ -188,10 +144,10 @@ static const char *const months[] = {"January",   "February", "March",    "April
 static const char *const weekdays[] = {"Monday", "Tuesday",  "Wednesday", "Thursday",
                                        "Friday", "Saturday", "Sunday"};
 
-static bool format_time(struct value_room *room, const struct template_time *now,
+static void format_time(struct value_room *room, const struct template_time *now,
                         struct slice format, struct text *out);
 
-// Letters that stand for a number, padded to so many digits; `letter` 'e' pads with blanks.
+// Letters for numbers, padded to so many digits; 'e' pads with blanks.
 static bool add_time_number(const struct template_time *now, uint8_t letter, bool is_padded,
                             struct text *out)
 {
@@ -216,63 +172,40 @@ static bool add_time_number(const struct template_time *now, uint8_t letter, boo
     return false;
 }
 
-// What a letter after '%' stands for; NULL: it is not implemented.  A '%' in it is a letter again.
-static const char *time_text(const struct template_time *now, uint8_t letter)
+// The text of a letter after '%', which may have letters of its own.
+static void add_time_letter(struct value_room *room, const struct template_time *now,
+                            uint8_t letter, struct text *out)
 {
     ASSERT(now->weekday < ARRAY_COUNT(weekdays) && now->month >= 1 && now->month <= 12);
-    switch (letter) {
-    case 'A':
-    case 'a':
-        return weekdays[now->weekday];
-    case 'B':
-    case 'b':
-    case 'h':
-        return months[now->month - 1];
-    case 'p':
-        return now->hour < 12 ? "AM" : "PM";
-    case 'F':
-        return "%Y-%m-%d";
-    case 'T':
-        return "%H:%M:%S";
-    case 'R':
-        return "%H:%M";
-    case 'D':
-        return "%m/%d/%y";
-    case 'Z': // a naive time has no zone
-    case 'z':
-        return "";
-    case 'n':
-        return "\n";
-    case 't':
-        return "\t";
-    default:
-        return NULL;
+    const char *weekday = weekdays[now->weekday];
+    const char *month = months[now->month - 1];
+    const struct {
+        uint8_t letter;
+        struct slice text;
+    } texts[] = {
+        {'A', slice_str(weekday)},    {'a', slice_of(weekday, 3)},
+        {'B', slice_str(month)},      {'b', slice_of(month, 3)},
+        {'h', slice_of(month, 3)},    {'p', slice_str(now->hour < 12 ? "AM" : "PM")},
+        {'F', slice_str("%Y-%m-%d")}, {'T', slice_str("%H:%M:%S")},
+        {'R', slice_str("%H:%M")},    {'D', slice_str("%m/%d/%y")},
+        {'Z', slice_str("")}, // a naive time has no zone
+        {'z', slice_str("")},         {'n', slice_str("\n")},
+        {'t', slice_str("\t")},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
+        if (texts[i].letter == letter) {
+            format_time(room, now, texts[i].text, out);
+            return;
+        }
     }
+    (void)value_raise(room, "strftime_now: '%%%c' is not implemented",
+                      letter >= 0x20 && letter < 0x7f ? letter : '?');
 }
 
-static bool add_time_letter(struct value_room *room, const struct template_time *now,
-                            uint8_t letter, bool is_padded, struct text *out)
-{
-    if (letter == '%') {
-        text_add_str(out, "%");
-        return true;
-    }
-    if (add_time_number(now, letter, is_padded, out)) {
-        return true;
-    }
-    const char *text = time_text(now, letter);
-    if (text == NULL) {
-        return value_raise(room, "strftime_now: '%%%c' is not implemented",
-                           letter >= 0x20 && letter < 0x7f ? letter : '?');
-    }
-    bool is_short = letter == 'a' || letter == 'b' || letter == 'h';
-    return format_time(room, now, is_short ? slice_of(text, 3) : slice_str(text), out);
-}
-
-static bool format_time(struct value_room *room, const struct template_time *now,
+static void format_time(struct value_room *room, const struct template_time *now,
                         struct slice format, struct text *out)
 {
-    for (size_t i = 0; i < format.size; i++) {
+    for (size_t i = 0; i < format.size && room->status == STATUS_OK; i++) {
         if (format.bytes[i] != '%') {
             text_add(out, slice_of(format.bytes + i, 1));
             continue;
@@ -280,34 +213,29 @@ static bool format_time(struct value_room *room, const struct template_time *now
         // As glibc has it: "%-d" is not padded.
         bool is_padded = i + 1 >= format.size || format.bytes[i + 1] != '-';
         i += is_padded ? 1 : 2;
-        if (!add_time_letter(room, now, i < format.size ? format.bytes[i] : '\0', is_padded, out)) {
-            return false;
+        uint8_t letter = i < format.size ? format.bytes[i] : '\0';
+        if (letter == '%') {
+            text_add_str(out, "%");
+        } else if (!add_time_number(now, letter, is_padded, out)) {
+            add_time_letter(room, now, letter, out);
         }
     }
-    return true;
 }
 
-static bool call_strftime_now(struct render *render, const struct call_arguments *arguments,
-                              struct value *out)
+static struct value call_strftime_now(struct render *render, const struct call_arguments *arguments)
 {
     enum { date_size_max = 256 };
     if (arguments->count != 1 || arguments->values[0].kind != VALUE_STRING) {
-        return value_raise(&render->room, "strftime_now() takes one string");
+        return function_fail(render, "strftime_now() takes one string");
     }
     uint8_t *bytes = value_bytes_new(&render->room, date_size_max);
-    if (bytes == NULL) {
-        return false;
-    }
-    struct text text = text_over(bytes, date_size_max);
+    struct text text = text_over(bytes, bytes != NULL ? date_size_max : 0);
     render->used_time = true;
-    if (!format_time(&render->room, &render->input->now, arguments->values[0].string, &text)) {
-        return false;
-    }
+    format_time(&render->room, &render->input->now, arguments->values[0].string, &text);
     if (text.overflow) {
-        return value_fail(&render->room, STATUS_TOO_LARGE, "strftime_now: the format is too long");
+        (void)value_fail(&render->room, STATUS_TOO_LARGE, "strftime_now: the format is too long");
     }
-    *out = value_string(text_slice(&text));
-    return true;
+    return value_string(text_slice(&text));
 }
 
 #define FUNCTION(id)                                                                               \

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands after `is` in templates.
+// Tests: the words after `is` in templates.
 
 #include "base/base.h"
 #include "template/builtin/builtins_internal.h"
 #include "template/operate.h"
 #include "template/value/value_text.h"
 
-// The variant has a bit for each kind that passes.  Undefined values have a length and can be indexed and
-// called as far as Python looks, so they pass as sequences and callables.
+// The variant has a bit for each kind that passes.  Jinja's Undefined has the methods of sequences and
+// callables, so it passes as both.
 bool is_kind(const struct builtin_call *call)
 {
     return call_gives(call, value_bool((call->builtin->variant >> call->subject->kind & 1) != 0));
@@ -29,14 +29,13 @@ bool is_escaped(const struct builtin_call *call)
 
 bool is_compared(const struct builtin_call *call)
 {
-    bool holds = false;
     enum operation operation = (enum operation)call->builtin->variant;
-    return operate_compare(call->room, operation, call->subject, call->given[0], &holds) &&
-           call_gives(call, value_bool(holds));
+    return call_gives(
+        call, value_bool(operate_compare(call->room, operation, call->subject, call->given[0])));
 }
 
-// Whether both are the same object.  Python may or may not make one object of two equal numbers or strings,
-// so these are refused.
+// Whether both are the same object.  Python may or may not make one object of two equal numbers or
+// strings, so these are refused.
 bool is_same_as(const struct builtin_call *call)
 {
     const struct value *subject = call->subject;
@@ -52,7 +51,7 @@ bool is_same_as(const struct builtin_call *call)
     case VALUE_DICT:
     case VALUE_NAMESPACE:
     case VALUE_GENERATOR:
-        // They are compared as what they point to, whichever that is.
+        // All pointers of the union lie in the same place.
         same = same && subject->list == other->list;
         break;
     default:
@@ -71,37 +70,31 @@ bool is_multiple(const struct builtin_call *call)
     const struct value *subject = call->subject;
     struct value divisor = value_int(2);
     struct value rest = value_int(call->builtin->variant == IS_ODD);
-    struct value left;
     if (call->builtin->variant == IS_MULTIPLE) {
         divisor = *call->given[0];
     } else if (subject->kind == VALUE_BIG_INT) {
         uint8_t last_digit = subject->string.bytes[subject->string.size - 1];
         return call_gives(call, value_bool((last_digit & 1) == rest.integer));
     }
-    return operate(call->room, OPERATOR_MODULO, subject, &divisor, &left) &&
-           call_gives(call, value_bool(value_equal(&left, &rest)));
+    struct value left = operate(call->room, OPERATOR_MODULO, subject, &divisor);
+    return call_gives(call, value_bool(value_equal(&left, &rest)));
 }
 
 bool text_has_case(const struct builtin_call *call)
 {
-    struct slice text;
-    if (!call_text(call, &text)) {
-        return false;
-    }
-    bool has_case =
-        call->builtin->variant != 0 ? value_text_is_upper(text) : value_text_is_lower(text);
-    return call_gives(call, value_bool(has_case)) && call_takes_steps(call, 1 + text.size / 16);
+    struct slice text = call_text(call);
+    (void)value_step(call->room, 1 + text.size / 16);
+    return call_gives(call, value_bool(call->builtin->variant != 0 ? value_text_is_upper(text)
+                                                                   : value_text_is_lower(text)));
 }
 
-// Whether the subject names a filter, or a test.  Jinja looks names up in a dict, so a value that cannot be
-// a key fails.
+// Whether the subject names a filter, or a test.  Jinja looks names up in a dict, so a value that
+// cannot be a key fails.
 bool is_builtin_name(const struct builtin_call *call)
 {
-    static const struct value_dict no_members;
-    const struct value *found = NULL;
     bool is_name = call->subject->kind == VALUE_STRING &&
                    (call->builtin->variant == 0 ? builtin_is_filter_name(call->subject->string)
                                                 : builtin_test(call->subject->string) != NULL);
-    return call_gives(call, value_bool(is_name)) &&
-           value_dict_find(call->room, &no_members, call->subject, &found);
+    (void)value_dict_find(call->room, &value_no_members, call->subject);
+    return call_gives(call, value_bool(is_name));
 }

@@ -7,8 +7,8 @@
 #include "template/builtin/builtins_internal.h"
 #include "template/value/value_text.h"
 
-// What [start:end] is of a string, for methods that look at a part: its bytes, and how many characters are
-// before it.  Where start is behind the end nothing is found, not even the empty string.
+// The part [start:end] of a string: its bytes, and the number of characters before it.  If start is
+// behind the end, methods find nothing in it, not even the empty string.
 struct string_window {
     struct slice part;
     size_t before;
@@ -25,30 +25,22 @@ static size_t clamp_index(int64_t index, size_t length)
 }
 
 // The window of a method whose second and third parameters are start and end.
-static bool window_open(struct string_window *out, const struct builtin_call *call)
+static struct string_window window_open(const struct builtin_call *call)
 {
     ASSERT(call->subject->kind == VALUE_STRING);
     struct slice string = call->subject->string;
-    *out = (struct string_window){.part = string, .valid = true};
     if (!call_has(call, 1) && !call_has(call, 2)) {
-        return true;
-    }
-    int64_t from = 0;
-    int64_t to = INT64_MAX;
-    if ((call_has(call, 1) && !call_integer(call, 1, 0, &from)) ||
-        (call_has(call, 2) && !call_integer(call, 2, 0, &to))) {
-        return false;
+        return (struct string_window){.part = string, .valid = true};
     }
     size_t length = value_string_length(string);
-    size_t first = clamp_index(from, length);
-    size_t last = clamp_index(to, length);
+    size_t first = clamp_index(call_has(call, 1) ? call_integer(call, 1, 0) : 0, length);
+    size_t last = clamp_index(call_has(call, 2) ? call_integer(call, 2, 0) : INT64_MAX, length);
     last = last < length ? last : length;
-    out->valid = first <= last;
-    if (out->valid) {
-        out->before = first;
-        out->part = value_string_part(string, first, last);
+    if (first > last) {
+        return (struct string_window){0};
     }
-    return true;
+    return (struct string_window){
+        .part = value_string_part(string, first, last), .before = first, .valid = true};
 }
 
 static bool string_borders(struct slice string, struct slice border, bool at_end)
@@ -61,24 +53,18 @@ static bool string_borders(struct slice string, struct slice border, bool at_end
 // startswith and endswith: whether the string borders on the argument, or on one of a tuple of them.
 bool method_borders(const struct builtin_call *call)
 {
-    struct string_window window;
+    struct string_window window = window_open(call);
+    bool at_end = call->builtin->variant == FROM_END;
     const struct value *wanted = call->given[0];
     uint32_t count = 1;
     if (wanted->kind == VALUE_TUPLE) {
         count = wanted->list->count;
         wanted = wanted->list->items;
     }
-    if (!window_open(&window, call)) {
-        return false;
-    }
     bool found = false;
-    for (uint32_t i = 0; i < count && !found; i++) {
-        struct slice border;
-        if (!call_takes_steps(call, 1) || !argument_string(call->room, &wanted[i], &border)) {
-            return false;
-        }
-        found =
-            window.valid && string_borders(window.part, border, call->builtin->variant == FROM_END);
+    for (uint32_t i = 0; i < count && !found && value_step(call->room, 1); i++) {
+        struct slice border = argument_string(call->room, &wanted[i]);
+        found = window.valid && string_borders(window.part, border, at_end);
     }
     return call_gives(call, value_bool(found));
 }
@@ -87,10 +73,7 @@ bool method_remove_border(const struct builtin_call *call)
 {
     bool at_end = call->builtin->variant == FROM_END;
     struct slice string = call->subject->string;
-    struct slice border;
-    if (!call_takes_steps(call, 1) || !call_string(call, 0, &border)) {
-        return false;
-    }
+    struct slice border = call_string(call, 0, "");
     if (string_borders(string, border, at_end)) {
         string = at_end ? slice_of(string.bytes, string.size - border.size)
                         : string_after(string, border.size);
@@ -102,42 +85,33 @@ bool method_remove_border(const struct builtin_call *call)
 bool method_find(const struct builtin_call *call)
 {
     bool last = (call->builtin->variant & FIND_LAST) != 0;
-    struct string_window window;
-    struct slice part;
-    if (!call_string(call, 0, &part) || !window_open(&window, call) ||
-        !call_takes_steps(call,
-                          1 + call->subject->string.size * (last ? 1 + part.size / 8 : 1) / 64)) {
-        return false;
+    struct slice part = call_string(call, 0, "");
+    struct string_window window = window_open(call);
+    (void)value_step(call->room,
+                     1 + call->subject->string.size * (last ? 1 + part.size / 8 : 1) / 64);
+    size_t place = window.valid ? place_of(window.part, part, last) : PLACE_NONE;
+    if (place == PLACE_NONE) {
+        return (call->builtin->variant & FIND_OR_FAIL) != 0
+                   ? value_raise(call->room, "substring not found")
+                   : call_gives(call, value_int(-1));
     }
-    size_t place = PLACE_NONE;
-    if (window.valid) {
-        place = last ? last_place_of(window.part, part) : place_of(window.part, part);
-    }
-    if (place != PLACE_NONE) {
-        struct slice before = slice_of(window.part.bytes, place);
-        return call_gives(call, value_int((int64_t)(window.before + value_string_length(before))));
-    }
-    return (call->builtin->variant & FIND_OR_FAIL) != 0
-               ? value_raise(call->room, "substring not found")
-               : call_gives(call, value_int(-1));
+    size_t before = value_string_length(slice_of(window.part.bytes, place));
+    return call_gives(call, value_int((int64_t)(window.before + before)));
 }
 
 bool method_count(const struct builtin_call *call)
 {
-    struct string_window window;
-    struct slice part;
-    if (!call_string(call, 0, &part) || !window_open(&window, call) ||
-        !call_takes_steps(call, 1 + call->subject->string.size / 64)) {
-        return false;
-    }
+    struct slice part = call_string(call, 0, "");
+    struct string_window window = window_open(call);
+    (void)value_step(call->room, 1 + call->subject->string.size / 64);
     int64_t count = 0;
     if (part.size == 0) {
         count = window.valid ? (int64_t)value_string_length(window.part) + 1 : 0;
         return call_gives(call, value_int(count));
     }
     struct slice rest = window.part;
-    size_t place = window.valid ? place_of(rest, part) : PLACE_NONE;
-    for (; place != PLACE_NONE; place = place_of(rest, part)) {
+    size_t place = window.valid ? place_of(rest, part, false) : PLACE_NONE;
+    for (; place != PLACE_NONE; place = place_of(rest, part, false)) {
         count++;
         rest = string_after(rest, place + part.size);
     }
@@ -160,9 +134,7 @@ bool method_is_all(const struct builtin_call *call)
         [TEXT_SPACES] = value_text_is_space,
     };
     struct slice string = call->subject->string;
-    if (!call_takes_steps(call, 1 + string.size / 16)) {
-        return false;
-    }
+    (void)value_step(call->room, 1 + string.size / 16);
     bool all = string.size > 0;
     unsigned size = 0;
     for (size_t at = 0; at < string.size && all; at += size) {
@@ -174,11 +146,8 @@ bool method_is_all(const struct builtin_call *call)
 bool method_join(const struct builtin_call *call)
 {
     ASSERT(call->subject->kind == VALUE_STRING);
-    const struct value_list *list = NULL;
-    if (!value_iterate(call->room, call->given[0], &list) ||
-        !call_takes_steps(call, 1 + list->count)) {
-        return false;
-    }
+    const struct value_list *list = value_iterate(call->room, call->given[0]);
+    (void)value_step(call->room, 1 + list->count);
     struct text text = value_text_open(call->room);
     for (uint32_t i = 0; i < list->count && !text.overflow; i++) {
         const struct value *item = &list->items[i];
@@ -189,45 +158,33 @@ bool method_join(const struct builtin_call *call)
         text_add(&text, i > 0 ? call->subject->string : slice_of(NULL, 0));
         text_add(&text, item->string);
     }
-    return value_text_end(call->room, &text, call->out);
-}
-
-bool method_replace(const struct builtin_call *call)
-{
-    struct slice pair[2];
-    struct slice replaced;
-    int64_t count = -1;
-    return call_string(call, 0, &pair[0]) && call_string(call, 1, &pair[1]) &&
-           call_integer(call, 2, -1, &count) &&
-           string_replace(call->room, call->subject->string, pair, count, &replaced) &&
-           call_gives(call, value_string(replaced));
+    return call_gives(call, value_text_end(call->room, &text));
 }
 
 // Zeros come after a sign.
 bool method_zfill(const struct builtin_call *call)
 {
     ASSERT(call->subject->kind == VALUE_STRING);
-    int64_t width = 0;
     struct slice string = call->subject->string;
-    if (!call_takes_steps(call, 1 + string.size / 64) || !call_integer(call, 0, 0, &width)) {
-        return false;
-    }
-    int64_t missing = width - (int64_t)value_string_length(string);
-    if (width < 0 || missing <= 0) {
+    (void)value_step(call->room, 1 + string.size / 64);
+    int64_t width = call_integer(call, 0, 0);
+    int64_t missing = width < 0 ? 0 : width - (int64_t)value_string_length(string);
+    if (missing <= 0) {
         return call_gives(call, value_string(string));
     }
     size_t sign = string.size > 0 && (string.bytes[0] == '+' || string.bytes[0] == '-');
     struct text text = value_text_open(call->room);
     text_add(&text, slice_of(string.bytes, sign));
-    string_add_repeated(&text, "0", (uint64_t)missing);
+    string_add_repeated(&text, slice_str("0"), (uint64_t)missing);
     text_add(&text, string_after(string, sign));
-    return value_text_end(call->room, &text, call->out);
+    return call_gives(call, value_text_end(call->room, &text));
 }
 
 bool method_format(const struct builtin_call *call)
 {
-    return call_takes_steps(call, 1 + call->subject->string.size / 64) &&
-           value_format_braces(call->room, call->subject->string, call->arguments, call->out);
+    struct slice format = call->subject->string;
+    (void)value_step(call->room, 1 + format.size / 64);
+    return call_gives(call, value_format_braces(call->room, format, call->arguments));
 }
 
 // Nothing can change a list or a dict, so a copy is the same.
@@ -239,10 +196,7 @@ bool method_copy(const struct builtin_call *call)
 bool method_dict_get(const struct builtin_call *call)
 {
     ASSERT(call->subject->kind == VALUE_DICT);
-    const struct value *found = NULL;
-    if (!value_dict_find(call->room, call->subject->dict, call->given[0], &found)) {
-        return false;
-    }
+    const struct value *found = value_dict_find(call->room, call->subject->dict, call->given[0]);
     found = found != NULL ? found : call->given[1];
     return call_gives(call, found != NULL ? *found : value_none());
 }
@@ -250,50 +204,32 @@ bool method_dict_get(const struct builtin_call *call)
 // keys, values and items.
 bool method_dict_view(const struct builtin_call *call)
 {
-    static const char *const names[] = {
-        [VALUE_DICT_KEYS] = "dict_keys",
-        [VALUE_DICT_VALUES] = "dict_values",
-        [VALUE_DICT_ITEMS] = "dict_items",
-    };
     enum value_dict_part part = (enum value_dict_part)call->builtin->variant;
-    const struct value_list *list = NULL;
-    return value_dict_list(call->room, call->subject->dict, part, &list) &&
-           value_view_new(call->room, names[part], list, call->out);
+    return call_gives(call,
+                      value_view(part, value_dict_list(call->room, call->subject->dict, part)));
 }
 
 bool method_list_count(const struct builtin_call *call)
 {
-    ASSERT(call->subject->kind == VALUE_LIST || call->subject->kind == VALUE_TUPLE);
+    ASSERT(value_is_sequence(call->subject));
     const struct value_list *list = call->subject->list;
     int64_t count = 0;
-    for (uint32_t i = 0; i < list->count; i++) {
-        bool equal = false;
-        if (!value_equals(call->room, &list->items[i], call->given[0], &equal)) {
-            return false;
-        }
-        count += equal;
+    for (uint32_t i = 0; i < list->count && call->room->status == STATUS_OK; i++) {
+        count += value_equals(call->room, &list->items[i], call->given[0]);
     }
     return call_gives(call, value_int(count));
 }
 
 bool method_list_index(const struct builtin_call *call)
 {
-    ASSERT(call->subject->kind == VALUE_LIST || call->subject->kind == VALUE_TUPLE);
+    ASSERT(value_is_sequence(call->subject));
     const struct value_list *list = call->subject->list;
-    int64_t start = 0;
-    int64_t stop = INT64_MAX;
-    if (!call_integer(call, 1, 0, &start) || !call_integer(call, 2, INT64_MAX, &stop)) {
-        return false;
+    size_t at = clamp_index(call_integer(call, 1, 0), list->count);
+    size_t end = clamp_index(call_integer(call, 2, INT64_MAX), list->count);
+    while (at < list->count && at < end &&
+           !value_equals(call->room, &list->items[at], call->given[0])) {
+        at++;
     }
-    size_t end = clamp_index(stop, list->count);
-    for (size_t i = clamp_index(start, list->count); i < list->count && i < end; i++) {
-        bool equal = false;
-        if (!value_equals(call->room, &list->items[i], call->given[0], &equal)) {
-            return false;
-        }
-        if (equal) {
-            return call_gives(call, value_int((int64_t)i));
-        }
-    }
-    return value_raise(call->room, "the value is not in the list");
+    return at < list->count && at < end ? call_gives(call, value_int((int64_t)at))
+                                        : value_raise(call->room, "the value is not in the list");
 }

@@ -1,247 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Filters that give numbers: int and float read strings as Python's constructors do.
+// Filters that return numbers: int and float read strings as Python's constructors do.
 
 #include "base/base.h"
 #include "base/utf8.h"
 #include "template/builtin/builtins_internal.h"
+#include "template/literal.h"
 #include "template/value/value_text.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-// Python reads digits of all scripts; we read our own, and refuse what has others.
-static bool refuse_foreign_digits(struct value_room *room, struct slice text)
+// Longer numbers are refused: every double has fewer digits.
+enum { number_size_max = 400 };
+
+// The text of a number without white space.  Where all is ASCII, Python strips C's white space only.
+// It reads the digits of all scripts; we refuse those beyond 0 to 9.
+static struct slice number_text(struct value_room *room, struct slice text)
 {
+    struct slice chars = slice_str("\t\n\v\f\r ");
     unsigned size = 0;
     for (size_t at = 0; at < text.size; at += size) {
         uint32_t code_point = utf8_read(text.bytes + at, &size);
-        if (code_point >= 0x80 && value_text_is_digit(code_point)) {
-            return value_raise(room, "numbers in digits other than 0 to 9 are not implemented");
-        }
-    }
-    return true;
-}
-
-// Where all is ASCII Python strips C's white space only, which is less than its own.
-static struct slice strip_number(struct slice text)
-{
-    struct slice chars = slice_str("\t\n\v\f\r ");
-    for (size_t i = 0; i < text.size; i++) {
-        if (text.bytes[i] >= 0x80) {
+        if (code_point >= 0x80) {
             chars = slice_of(NULL, 0);
         }
+        if (code_point >= 0x80 && value_text_is_digit(code_point)) {
+            (void)value_raise(room, "numbers in digits other than 0 to 9 are not implemented");
+        }
     }
-    return string_strip(text, chars, STRIP_LEFT | STRIP_RIGHT);
+    text = string_strip(text, chars, STRIP_BOTH);
+    if (text.size > number_size_max) {
+        (void)value_fail(room, STATUS_TOO_LARGE, "a number is too long");
+        return slice_str("");
+    }
+    return text;
 }
-
-// Longer numbers are refused: every double has fewer digits.
-enum { number_size_max = 400 };
 
 static bool is_number_digit(uint8_t byte)
 {
     return byte >= '0' && byte <= '9';
 }
 
-// Digits without the underscores that may stand between two of them; false when they stand elsewhere.
-static bool copy_number(struct slice text, char *out, size_t *size)
+// float(text); false: the text is not a float.
+static bool number_read_float(struct slice text, double *out)
 {
-    *size = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        uint8_t byte = text.bytes[i];
-        if (byte == '_') {
-            if (i == 0 || i + 1 == text.size || !is_number_digit(text.bytes[i - 1]) ||
-                !is_number_digit(text.bytes[i + 1])) {
-                return false;
-            }
-            continue;
-        }
-        if (byte == 0 || byte >= 0x80) {
-            return false;
-        }
-        out[(*size)++] = (char)byte;
-    }
-    out[*size] = '\0';
-    return true;
-}
-
-// float(text): *found says whether it is one.
-static bool number_read_float(struct value_room *room, struct slice text, bool *found, double *out)
-{
-    text = strip_number(text);
-    *found = false;
-    if (!refuse_foreign_digits(room, text)) {
-        return false;
-    }
-    if (text.size > number_size_max) {
-        return value_fail(room, STATUS_TOO_LARGE, "a number is too long");
-    }
+    ASSERT(text.size <= number_size_max);
     char copy[number_size_max + 1];
     size_t size = 0;
-    if (text.size == 0 || !copy_number(text, copy, &size)) {
-        return true;
-    }
-    // C knows hexadecimal floats and nan(...), which Python does not.
-    for (size_t i = 0; i < size; i++) {
-        if (copy[i] == 'x' || copy[i] == 'X' || copy[i] == '(' || copy[i] == ' ') {
-            return true;
-        }
-    }
-    char *end = NULL;
-    double number = strtod(copy, &end);
-    *found = end == copy + size && (copy[0] > ' ');
-    *out = number;
-    return true;
-}
-
-static bool whole_of_float(struct value_room *room, double number, struct value *out)
-{
-    ASSERT(isfinite(number));
-    if (fabs(number) < 0x1p63) {
-        *out = value_int((int64_t)number);
-        return true;
-    }
-    char digits[320];
-    int size = snprintf(digits, sizeof(digits), "%.0f", number);
-    uint8_t *bytes = value_bytes_new(room, (size_t)size);
-    if (bytes == NULL) {
-        return false;
-    }
-    memcpy(bytes, digits, (size_t)size);
-    // -2^63 is the one that fits after all.
-    if (number == -0x1p63) {
-        *out = value_int(INT64_MIN);
-    } else {
-        *out = (struct value){.kind = VALUE_BIG_INT, .string = slice_of(bytes, (size_t)size)};
-    }
-    return true;
-}
-
-struct integer_text {
-    bool negative;
-    unsigned base;
-    struct slice digits; // without sign, prefix and underscores
-};
-
-// "0x1f" and the like, where the base allows it.
-static void take_prefix(struct integer_text *text)
-{
-    static const struct {
-        uint8_t letter;
-        unsigned base;
-    } prefixes[] = {{'x', 16}, {'o', 8}, {'b', 2}};
-    struct slice digits = text->digits;
-    for (size_t i = 0; i < ARRAY_COUNT(prefixes) && digits.size > 2; i++) {
-        bool has = digits.bytes[0] == '0' && ascii_lower(digits.bytes[1]) == prefixes[i].letter;
-        if (has && (text->base == 0 || text->base == prefixes[i].base)) {
-            text->base = prefixes[i].base;
-            text->digits = slice_of(digits.bytes + 2, digits.size - 2);
-            return;
-        }
-    }
-}
-
-static int digit_value(uint8_t byte)
-{
-    uint8_t lower = ascii_lower(byte);
-    if (byte >= '0' && byte <= '9') {
-        return byte - '0';
-    }
-    return lower >= 'a' && lower <= 'z' ? lower - 'a' + 10 : 99;
-}
-
-// Underscores stand between digits, or after a prefix.
-static bool digits_are_valid(struct slice digits, unsigned base, bool prefixed)
-{
-    bool digit = prefixed;
-    for (size_t i = 0; i < digits.size; i++) {
-        bool underscore = digits.bytes[i] == '_';
-        if (underscore ? !digit : digit_value(digits.bytes[i]) >= (int)base) {
+    for (size_t i = 0; i < text.size; i++) {
+        uint8_t byte = text.bytes[i];
+        bool is_joint = byte == '_' && i > 0 && i + 1 < text.size &&
+                        is_number_digit(text.bytes[i - 1]) && is_number_digit(text.bytes[i + 1]);
+        // C knows hexadecimal floats and nan(...), which Python does not.
+        if (!is_joint && (byte <= ' ' || byte >= 0x80 || strchr("xX(_", byte) != NULL)) {
             return false;
         }
-        digit = !underscore;
+        copy[size] = (char)byte;
+        size += !is_joint;
     }
-    return digits.size > 0 && digit;
+    copy[size] = '\0';
+    char *end = NULL;
+    *out = strtod(copy, &end);
+    return size > 0 && end == copy + size;
 }
 
-static bool sum_digits(struct value_room *room, const struct integer_text *text, struct value *out)
+// A number whose digits lie on the stack.
+static bool call_gives_integer(const struct builtin_call *call, struct value number)
 {
-    ASSERT(text->base >= 2 && text->base <= 36 && text->digits.size > 0);
-    uint64_t number = 0;
-    bool fits = true;
-    for (size_t i = 0; i < text->digits.size && fits; i++) {
-        if (text->digits.bytes[i] != '_') {
-            unsigned digit = (unsigned)digit_value(text->digits.bytes[i]);
-            fits = !__builtin_mul_overflow(number, text->base, &number) &&
-                   !__builtin_add_overflow(number, digit, &number);
+    if (number.kind == VALUE_BIG_INT) {
+        uint8_t *bytes = value_bytes_new(call->room, number.string.size);
+        if (bytes != NULL) {
+            memcpy(bytes, number.string.bytes, number.string.size);
         }
+        number.string.bytes = bytes;
     }
-    if (fits && number <= (uint64_t)INT64_MAX + text->negative) {
-        *out = value_int((int64_t)(text->negative ? 0 - number : number));
-        return true;
-    }
-    if (text->base != 10) {
-        return value_fail(room, STATUS_TOO_LARGE, "an integer is too large");
-    }
-    uint8_t *bytes = value_bytes_new(room, text->digits.size + 1);
-    if (bytes == NULL) {
-        return false;
-    }
-    size_t size = 0;
-    for (size_t i = 0; i < text->digits.size; i++) {
-        uint8_t byte = text->digits.bytes[i];
-        if (size == 0 && (byte == '0' || byte == '_')) {
-            continue;
-        }
-        if (size == 0 && text->negative) {
-            bytes[size++] = '-';
-        }
-        if (byte != '_') {
-            bytes[size++] = byte;
-        }
-    }
-    *out = (struct value){.kind = VALUE_BIG_INT, .string = slice_of(bytes, size)};
-    return true;
+    return call_gives(call, number);
 }
 
-// int(text, base): *found says whether it is one.
-static bool number_read_integer(struct value_room *room, struct slice text, int64_t base,
-                                bool *found, struct value *out)
+static bool call_gives_truncated(const struct builtin_call *call, double number)
 {
-    *found = false;
-    text = strip_number(text);
-    if (!refuse_foreign_digits(room, text)) {
-        return false;
-    }
-    if (base != 0 && (base < 2 || base > 36)) {
-        return true; // a ValueError, which the filter takes as: no integer
-    }
-    if (text.size > number_size_max) {
-        return value_fail(room, STATUS_TOO_LARGE, "a number is too long");
-    }
-    struct integer_text parsed = {.base = (unsigned)base, .digits = text};
-    if (text.size > 0 && (text.bytes[0] == '-' || text.bytes[0] == '+')) {
-        parsed.negative = text.bytes[0] == '-';
-        parsed.digits = slice_of(text.bytes + 1, text.size - 1);
-    }
-    size_t before = parsed.digits.size;
-    take_prefix(&parsed);
-    bool prefixed = parsed.digits.size < before;
-    if (parsed.base == 0) {
-        // Without a prefix it is decimal, and no zeros are before it, but for zero itself.
-        parsed.base = 10;
-        for (size_t i = 1; i < parsed.digits.size && parsed.digits.bytes[0] == '0'; i++) {
-            if (parsed.digits.bytes[i] != '0' && parsed.digits.bytes[i] != '_') {
-                return true;
-            }
-        }
-    }
-    if (!digits_are_valid(parsed.digits, parsed.base, prefixed)) {
-        return true;
-    }
-    *found = true;
-    return sum_digits(room, &parsed, out);
+    ASSERT(isfinite(number));
+    char digits[320];
+    int size = snprintf(digits, sizeof(digits), "%.0f", trunc(number));
+    return call_gives_integer(call, value_read_integer(slice_of(digits, (size_t)size)));
+}
+
+// Python reads a decimal number of base 0 only if no zeros are before it, but for zero itself.
+static bool has_leading_zero(struct slice text)
+{
+    struct slice digits = string_strip(text, slice_str("+-"), STRIP_LEFT);
+    return digits.size > 1 && digits.bytes[0] == '0' &&
+           string_strip(digits, slice_str("0_"), STRIP_LEFT).size > 0 &&
+           (is_number_digit(digits.bytes[1]) || digits.bytes[1] == '_');
 }
 
 static struct value given_or(const struct builtin_call *call, struct value otherwise)
@@ -249,24 +101,28 @@ static struct value given_or(const struct builtin_call *call, struct value other
     return call->given[0] != NULL ? *call->given[0] : otherwise;
 }
 
-static bool int_of_string(const struct builtin_call *call, struct slice text)
+static bool int_of_string(const struct builtin_call *call, struct slice string)
 {
-    bool found = false;
+    int64_t base = call_integer(call, 1, 10);
+    struct slice text = number_text(call->room, string);
+    uint8_t digits[number_size_max];
     double number = 0;
-    int64_t base = 10;
-    if (!call_integer(call, 1, 10, &base) ||
-        !number_read_integer(call->room, text, base, &found, call->out)) {
-        return false;
+    struct value read = value_none();
+    // Other bases raise a ValueError, which the filter takes as: not an integer.
+    bool is_base = base == 0 || (base >= 2 && base <= 36);
+    enum status status = is_base && !(base == 0 && has_leading_zero(text))
+                             ? literal_integer(text, (unsigned)base, digits, &read)
+                             : STATUS_MALFORMED;
+    if (status == STATUS_TOO_LARGE) {
+        return value_fail(call->room, status, "an integer is too large");
     }
-    if (found) {
-        return true;
+    if (status == STATUS_OK) {
+        return call_gives_integer(call, read);
     }
     // "42.23" is 42.
-    if (!number_read_float(call->room, text, &found, &number)) {
-        return false;
-    }
-    return found && isfinite(number) ? whole_of_float(call->room, number, call->out)
-                                     : call_gives(call, given_or(call, value_int(0)));
+    return number_read_float(text, &number) && isfinite(number)
+               ? call_gives_truncated(call, number)
+               : call_gives(call, given_or(call, value_int(0)));
 }
 
 bool filter_int(const struct builtin_call *call)
@@ -285,11 +141,11 @@ bool filter_int(const struct builtin_call *call)
             return value_raise(call->room, "cannot convert float infinity to integer");
         }
         if (!isnan(subject->number)) {
-            return whole_of_float(call->room, subject->number, call->out);
+            return call_gives_truncated(call, subject->number);
         }
         break;
     case VALUE_UNDEFINED:
-        return value_raise_undefined(call->room, subject);
+        return value_refuse(call->room, subject, "undefined");
     default:
         break;
     }
@@ -298,13 +154,8 @@ bool filter_int(const struct builtin_call *call)
 
 static bool float_of_big(const struct builtin_call *call, struct slice digits)
 {
-    char copy[number_size_max + 1];
-    double number = INFINITY;
-    if (digits.size <= number_size_max) {
-        memcpy(copy, digits.bytes, digits.size);
-        copy[digits.size] = '\0';
-        number = strtod(copy, NULL);
-    }
+    double number =
+        digits.size <= number_size_max ? value_read_float(call->room, digits) : INFINITY;
     return isinf(number) ? value_raise(call->room, "int too large to convert to float")
                          : call_gives(call, value_float(number));
 }
@@ -316,9 +167,7 @@ bool filter_float(const struct builtin_call *call)
     double number = 0;
     switch (subject->kind) {
     case VALUE_STRING:
-        if (!number_read_float(call->room, subject->string, &found, &number)) {
-            return false;
-        }
+        found = number_read_float(number_text(call->room, subject->string), &number);
         break;
     case VALUE_BOOL:
     case VALUE_INT:
@@ -328,7 +177,7 @@ bool filter_float(const struct builtin_call *call)
     case VALUE_BIG_INT:
         return float_of_big(call, subject->string);
     case VALUE_UNDEFINED:
-        return value_raise_undefined(call->room, subject);
+        return value_refuse(call->room, subject, "undefined");
     default:
         break;
     }
@@ -390,11 +239,8 @@ static bool round_to_side(const struct builtin_call *call, int64_t precision, bo
 bool filter_round(const struct builtin_call *call)
 {
     const struct value *subject = call->subject;
-    struct slice method = slice_str("common");
-    int64_t precision = 0;
-    if (!call_integer(call, 0, 0, &precision) || !call_string(call, 1, &method)) {
-        return false;
-    }
+    int64_t precision = call_integer(call, 0, 0);
+    struct slice method = call_string(call, 1, "common");
     bool is_common = slice_is(method, "common");
     if (!is_common && !slice_is(method, "ceil") && !slice_is(method, "floor")) {
         return value_raise(call->room, "method must be common, ceil or floor");
@@ -459,18 +305,12 @@ static bool total_add(struct total *total, struct value_room *room, const struct
 
 bool filter_sum(const struct builtin_call *call)
 {
-    const struct value_list *list = NULL;
+    const struct value_list *list = value_iterate(call->room, call->subject);
     struct total total = {0};
-    if (!value_iterate(call->room, call->subject, &list) ||
-        (call->given[1] != NULL && !total_add(&total, call->room, call->given[1]))) {
-        return false;
-    }
-    for (uint32_t i = 0; i < list->count; i++) {
-        struct value item;
-        if (!builtin_attribute(call->room, &list->items[i], call->given[0], NULL, &item) ||
-            !total_add(&total, call->room, &item)) {
-            return false;
-        }
+    bool is_good = call->given[1] == NULL || total_add(&total, call->room, call->given[1]);
+    for (uint32_t i = 0; is_good && i < list->count; i++) {
+        struct value item = builtin_attribute(call->room, &list->items[i], call->given[0], NULL);
+        is_good = total_add(&total, call->room, &item);
     }
     if (total.is_float && isfinite(total.number) && total.number + total.lost != total.number) {
         return value_raise(call->room, "this sum of floats depends on the version of Python");

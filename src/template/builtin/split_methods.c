@@ -7,7 +7,7 @@
 #include "template/builtin/builtins_internal.h"
 #include "template/value/value_text.h"
 
-// Parts gather in what is left of the arena, one after the other, and become a list in place.
+// Parts gather in the rest of the arena and become a list in place.
 struct parts {
     struct value_room *room;
     struct value_list *list;
@@ -41,21 +41,18 @@ static bool parts_add(struct parts *parts, struct slice part)
     return true;
 }
 
-static bool parts_take(struct parts *parts, bool reverse, struct value *out)
+static struct value parts_take(struct parts *parts, bool reverse)
 {
     uint32_t count = parts->list->count;
     struct value_list *list = value_list_new(parts->room, count);
-    if (list == NULL) {
-        return false;
-    }
-    ASSERT(list == parts->list);
-    for (uint32_t i = 0; reverse && i < count / 2; i++) {
+    ASSERT(list == NULL || list == parts->list);
+    for (uint32_t i = 0; list != NULL && reverse && i < count / 2; i++) {
         struct value swap = list->items[i];
         list->items[i] = list->items[count - 1 - i];
         list->items[count - 1 - i] = swap;
     }
-    *out = value_of_list(list);
-    return value_step(parts->room, 1 + count);
+    (void)value_step(parts->room, 1 + count);
+    return value_of_list(list);
 }
 
 // Bytes of the word that the string begins with.
@@ -130,7 +127,7 @@ static bool split_at(struct parts *parts, struct slice rest, struct slice separa
 {
     ASSERT(separator.size > 0);
     for (; left != 0; left--) {
-        size_t place = from_end ? last_place_of(rest, separator) : place_of(rest, separator);
+        size_t place = place_of(rest, separator, from_end);
         if (place == PLACE_NONE) {
             break;
         }
@@ -142,26 +139,30 @@ static bool split_at(struct parts *parts, struct slice rest, struct slice separa
     return parts_add(parts, rest);
 }
 
+// Takes steps for a search; from the end it takes longer.
+static void search_pay(const struct builtin_call *call, struct slice separator)
+{
+    uint64_t factor = call->builtin->variant == FROM_END ? 1 + separator.size / 8 : 1;
+    (void)value_step(call->room, 1 + call->subject->string.size * factor / 64);
+}
+
 bool method_split(const struct builtin_call *call)
 {
     ASSERT(call->subject->kind == VALUE_STRING);
     bool from_end = call->builtin->variant == FROM_END;
     bool has_separator = call_has(call, 0);
-    struct slice separator = {0};
     struct slice string = call->subject->string;
     struct parts parts;
-    int64_t most = -1;
-    if (!call_integer(call, 1, -1, &most) || (has_separator && !call_string(call, 0, &separator)) ||
-        !call_takes_steps(call, 1 + string.size * (from_end ? 1 + separator.size / 8 : 1) / 64) ||
-        !parts_open(&parts, call->room)) {
-        return false;
-    }
+    int64_t most = call_integer(call, 1, -1);
+    struct slice separator = has_separator ? call_string(call, 0, "") : slice_of(NULL, 0);
+    search_pay(call, separator);
     if (has_separator && separator.size == 0) {
         return value_raise(call->room, "empty separator");
     }
-    bool is_split = has_separator ? split_at(&parts, string, separator, most, from_end)
-                                  : split_words(&parts, string, most, from_end);
-    return is_split && parts_take(&parts, from_end, call->out);
+    bool is_split = parts_open(&parts, call->room) &&
+                    (has_separator ? split_at(&parts, string, separator, most, from_end)
+                                   : split_words(&parts, string, most, from_end));
+    return is_split && call_gives(call, parts_take(&parts, from_end));
 }
 
 bool method_splitlines(const struct builtin_call *call)
@@ -170,44 +171,33 @@ bool method_splitlines(const struct builtin_call *call)
     struct parts parts;
     struct slice rest = call->subject->string;
     struct string_line line;
-    if (!call_takes_steps(call, 1 + rest.size / 16) || !parts_open(&parts, call->room)) {
-        return false;
+    (void)value_step(call->room, 1 + rest.size / 16);
+    bool is_good = parts_open(&parts, call->room);
+    while (is_good && string_next_line(&rest, &line)) {
+        is_good = parts_add(&parts, call_is_true(call, 0) ? line.whole : line.line);
     }
-    while (string_next_line(&rest, &line)) {
-        if (!parts_add(&parts, call_is_true(call, 0) ? line.whole : line.line)) {
-            return false;
-        }
-    }
-    return parts_take(&parts, false, call->out);
+    return is_good && call_gives(call, parts_take(&parts, false));
 }
 
 bool method_partition(const struct builtin_call *call)
 {
     ASSERT(call->subject->kind == VALUE_STRING);
     bool from_end = call->builtin->variant == FROM_END;
-    struct slice separator;
     struct slice string = call->subject->string;
-    if (!call_string(call, 0, &separator)) {
-        return false;
-    }
+    struct slice separator = call_string(call, 0, "");
     if (separator.size == 0) {
         return value_raise(call->room, "empty separator");
     }
-    struct value_list *tuple = value_list_new(call->room, 3);
-    if (tuple == NULL ||
-        !call_takes_steps(call, 1 + string.size * (from_end ? 1 + separator.size / 8 : 1) / 64)) {
-        return false;
-    }
-    size_t place = from_end ? last_place_of(string, separator) : place_of(string, separator);
-    for (uint32_t i = 0; i < 3; i++) {
-        tuple->items[i] = value_string(slice_of(NULL, 0));
-    }
+    search_pay(call, separator);
+    size_t place = place_of(string, separator, from_end);
+    struct value parts[3] = {value_string(slice_str("")), value_string(slice_str("")),
+                             value_string(slice_str(""))};
     if (place == PLACE_NONE) {
-        tuple->items[from_end ? 2 : 0].string = string;
+        parts[from_end ? 2 : 0].string = string;
     } else {
-        tuple->items[0].string = slice_of(string.bytes, place);
-        tuple->items[1].string = slice_of(string.bytes + place, separator.size);
-        tuple->items[2].string = string_after(string, place + separator.size);
+        parts[0].string = slice_of(string.bytes, place);
+        parts[1].string = slice_of(string.bytes + place, separator.size);
+        parts[2].string = string_after(string, place + separator.size);
     }
-    return call_gives(call, (struct value){.kind = VALUE_TUPLE, .list = tuple});
+    return call_gives(call, value_of_tuple(value_list_copy(call->room, parts, 3)));
 }

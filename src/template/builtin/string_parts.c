@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What filters and methods of strings have in common.  Prompts are long: searching is memchr's and memmem's,
-// and nothing is copied that does not change.
+// Shared by filters and methods of strings.  Prompts are long: memchr and memmem search, and parts that
+// do not change are not copied.
 
 #include "base/base.h"
 #include "base/utf8.h"
 #include "template/builtin/builtins_internal.h"
 #include "template/value/value_text.h"
 
-size_t place_of(struct slice string, struct slice part)
+static size_t first_place_of(struct slice string, struct slice part)
 {
-    if (part.size == 0) {
-        return 0;
-    }
+    ASSERT(part.size > 0);
     // memchr is several times as fast as memmem, as long as the first byte is rare.
     enum { tries = 8 };
     const uint8_t *at = string.bytes;
@@ -32,16 +30,18 @@ size_t place_of(struct slice string, struct slice part)
     return found != NULL ? (size_t)(found - string.bytes) : PLACE_NONE;
 }
 
-size_t last_place_of(struct slice string, struct slice part)
+size_t place_of(struct slice string, struct slice part, bool last)
 {
     if (part.size == 0) {
-        return string.size;
+        return last ? string.size : 0;
+    }
+    if (!last) {
+        return first_place_of(string, part);
     }
     size_t end = string.size;
     while (end >= part.size) {
         // The first byte of the part, searched from behind at memory speed.
-        size_t searched = end - part.size + 1;
-        const uint8_t *found = memrchr(string.bytes, part.bytes[0], searched);
+        const uint8_t *found = memrchr(string.bytes, part.bytes[0], end - part.size + 1);
         if (found == NULL) {
             return PLACE_NONE;
         }
@@ -70,31 +70,28 @@ static void replace_nothing(struct slice string, struct slice to, int64_t count,
     text_add(out, string_after(string, at));
 }
 
-bool string_replace(struct value_room *room, struct slice string, const struct slice pair[2],
-                    int64_t count, struct slice *out)
+struct slice string_replace(struct value_room *room, struct slice string,
+                            const struct slice pair[2], int64_t count)
 {
-    if (!value_step(room, 1 + string.size / 64)) {
-        return false;
-    }
-    size_t place = count == 0 ? PLACE_NONE : place_of(string, pair[0]);
+    bool is_searched = value_step(room, 1 + string.size / 64) && count != 0;
+    size_t place = is_searched ? place_of(string, pair[0], false) : PLACE_NONE;
     if (place == PLACE_NONE || (pair[0].size == 0 && pair[1].size == 0)) {
-        *out = string;
-        return true;
+        return string;
     }
     struct text text = value_text_open(room);
     if (pair[0].size == 0) {
         replace_nothing(string, pair[1], count, &text);
-        return value_text_take(room, &text, out);
+        return value_text_take(room, &text);
     }
     struct slice rest = string;
     for (; count != 0 && place != PLACE_NONE && !text.overflow; count--) {
         text_add(&text, slice_of(rest.bytes, place));
         text_add(&text, pair[1]);
         rest = string_after(rest, place + pair[0].size);
-        place = place_of(rest, pair[0]);
+        place = place_of(rest, pair[0], false);
     }
     text_add(&text, rest);
-    return value_text_take(room, &text, out);
+    return value_text_take(room, &text);
 }
 
 static bool has_character(struct slice chars, const uint8_t *character, unsigned size)
@@ -130,20 +127,20 @@ struct slice string_strip(struct slice string, struct slice chars, unsigned side
     return string;
 }
 
-void string_add_repeated(struct text *out, const char *part, uint64_t count)
+void string_add_repeated(struct text *out, struct slice part, uint64_t count)
 {
     for (uint64_t i = 0; i < count && !out->overflow; i++) {
-        text_add_str(out, part);
+        text_add(out, part);
     }
 }
 
-bool string_pad(struct value_room *room, struct slice string, int64_t width, enum pad_side side,
-                struct slice *out)
+struct slice string_pad(struct value_room *room, struct slice string, int64_t width,
+                        enum pad_side side)
 {
     size_t length = value_string_length(string);
     if (width <= 0 || (uint64_t)width <= length) {
-        *out = string;
-        return value_step(room, 1 + string.size / 64);
+        (void)value_step(room, 1 + string.size / 64);
+        return string;
     }
     uint64_t missing = (uint64_t)width - length;
     // An odd blank is before the string when the width is odd, and after it otherwise.
@@ -152,10 +149,10 @@ bool string_pad(struct value_room *room, struct slice string, int64_t width, enu
         before = side == PAD_BEFORE ? missing : 0;
     }
     struct text text = value_text_open(room);
-    string_add_repeated(&text, " ", before);
+    string_add_repeated(&text, slice_str(" "), before);
     text_add(&text, string);
-    string_add_repeated(&text, " ", missing - before);
-    return value_text_take(room, &text, out);
+    string_add_repeated(&text, slice_str(" "), missing - before);
+    return value_text_take(room, &text);
 }
 
 // Bytes of the line's end that begins here; 0 when none does.
@@ -186,7 +183,7 @@ bool string_next_line(struct slice *rest, struct string_line *out)
     size_t end = 0;
     while (at < rest->size && end == 0) {
         uint8_t byte = rest->bytes[at];
-        // Nearly all bytes are none of those that a line's end can begin with.
+        // Nearly no byte can begin the end of a line.
         end = byte > 0x1e && byte != 0xc2 && byte != 0xe2 ? 0 : line_end_size(*rest, at);
         at += end == 0;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Filters that give strings, and those that read them.  Values of other kinds are taken as what they print, as
-// Jinja does.
+// Filters that return strings, and those that read them.  As in Jinja, values of other kinds count as
+// their str().
 
 #include "base/base.h"
 #include "base/utf8.h"
@@ -11,14 +11,11 @@
 // lower, upper and capitalize as filters, these and title as methods.
 bool text_case(const struct builtin_call *call)
 {
-    struct slice text;
-    struct slice changed;
     enum value_text_case to = (enum value_text_case)call->builtin->variant;
-    return call_text(call, &text) && value_text_to_case(call->room, text, to, &changed) &&
-           call_gives_text(call, changed);
+    return call_gives_text(call, value_text_to_case(call->room, call_text(call), to));
 }
 
-// What Jinja cuts words at: [-\s({\[<].
+// Jinja cuts words at [-\s({\[<].
 static bool is_word_border(uint32_t code_point)
 {
     return code_point == '-' || code_point == '(' || code_point == '{' || code_point == '[' ||
@@ -41,10 +38,8 @@ static size_t run_size(struct slice text)
 // Jinja's own: Python's makes "They'Re" of "they're".
 bool filter_title(const struct builtin_call *call)
 {
-    struct slice rest;
-    if (!call_text(call, &rest) || !call_takes_steps(call, 1 + rest.size / 16)) {
-        return false;
-    }
+    struct slice rest = call_text(call);
+    (void)value_step(call->room, 1 + rest.size / 16);
     struct text text = value_text_open(call->room);
     while (rest.size > 0 && !text.overflow) {
         size_t size = run_size(rest);
@@ -53,99 +48,80 @@ bool filter_title(const struct builtin_call *call)
         value_text_add_case(slice_of(rest.bytes + first, size - first), VALUE_TEXT_LOWER, &text);
         rest = string_after(rest, size);
     }
-    return value_text_end(call->room, &text, call->out);
+    return call_gives(call, value_text_end(call->room, &text));
 }
 
 // string, and safe as its variant.
 bool filter_string(const struct builtin_call *call)
 {
-    struct slice text;
-    if (!call_text(call, &text)) {
-        return false;
-    }
-    (void)call_gives_text(call, text);
+    bool is_good = call_gives_text(call, call_text(call));
     call->out->markup |= call->builtin->variant != 0;
-    return true;
+    return is_good;
 }
 
 // The filter trim and the methods strip, lstrip and rstrip.
 bool text_strip(const struct builtin_call *call)
 {
+    struct slice text = call_text(call);
     struct slice set = {0};
-    struct slice text;
-    if (!call_text(call, &text) || (call_has(call, 0) && !call_string(call, 0, &set))) {
-        return false;
-    }
-    if (call_has(call, 0) && set.size == 0) {
-        set = slice_str(""); // strips nothing
+    if (call_has(call, 0)) {
+        set = call_string(call, 0, "");
+        set = set.size > 0 ? set : slice_str(""); // strips nothing
     }
     struct slice stripped = string_strip(text, set, call->builtin->variant);
-    return call_gives_text(call, stripped) &&
-           call_takes_steps(call, 1 + (text.size - stripped.size) * (1 + set.size / 8) / 16);
+    (void)value_step(call->room, 1 + (text.size - stripped.size) * (1 + set.size / 8) / 16);
+    return call_gives_text(call, stripped);
 }
 
-bool filter_replace(const struct builtin_call *call)
+// The filter takes any values, the method strings.
+bool text_replace(const struct builtin_call *call)
 {
+    bool is_filter = call->builtin->variant != 0;
+    struct slice text = call_text(call);
     struct slice pair[2];
-    struct slice text;
-    struct slice replaced;
-    int64_t count = -1;
-    return call_text(call, &text) && value_to_string(call->room, call->given[0], &pair[0]) &&
-           value_to_string(call->room, call->given[1], &pair[1]) &&
-           (!call_has(call, 2) || call_integer(call, 2, -1, &count)) &&
-           string_replace(call->room, text, pair, count, &replaced) &&
-           call_gives(call, value_string(replaced));
+    for (uint32_t i = 0; i < 2; i++) {
+        pair[i] =
+            is_filter ? value_to_string(call->room, call->given[i]) : call_string(call, i, "");
+    }
+    int64_t count = is_filter && !call_has(call, 2) ? -1 : call_integer(call, 2, -1);
+    return call_gives(call, value_string(string_replace(call->room, text, pair, count)));
 }
 
 // The filter center and the methods center, ljust and rjust, which take a fill character.
 bool text_pad(const struct builtin_call *call)
 {
-    struct slice text;
-    struct slice padded;
-    struct slice fill = slice_str(" ");
-    int64_t width = 80;
-    if (!call_text(call, &text) || !call_integer(call, 0, 80, &width) ||
-        !call_string(call, 1, &fill)) {
-        return false;
-    }
-    if (!slice_is(fill, " ")) {
+    struct slice text = call_text(call);
+    int64_t width = call_integer(call, 0, 80);
+    if (!slice_is(call_string(call, 1, " "), " ")) {
         return value_raise(call->room, "a fill character is not implemented");
     }
-    return string_pad(call->room, text, width, (enum pad_side)call->builtin->variant, &padded) &&
-           call_gives(call, value_string(padded));
+    enum pad_side side = (enum pad_side)call->builtin->variant;
+    return call_gives(call, value_string(string_pad(call->room, text, width, side)));
 }
 
 bool filter_format(const struct builtin_call *call)
 {
     const struct call_arguments *arguments = call->arguments;
-    struct slice format;
-    if (!call_text(call, &format)) {
-        return false;
-    }
+    struct slice format = call_text(call);
     if (arguments->named_count > 0 && arguments->named_count < arguments->count) {
         return value_raise(call->room,
                            "can't handle positional and keyword arguments at the same time");
     }
-    struct value operand = {.kind = VALUE_TUPLE};
+    struct value operand =
+        value_of_tuple(value_list_copy(call->room, arguments->values, arguments->count));
     if (arguments->named_count > 0) {
         struct value_dict *dict = value_dict_new(call->room, arguments->count);
         for (uint32_t i = 0; dict != NULL && i < arguments->count; i++) {
             dict->members[i] =
                 (struct value_member){value_string(arguments->names[i]), arguments->values[i]};
         }
-        operand = (struct value){.kind = VALUE_DICT, .dict = dict};
-    } else {
-        struct value_list *list = value_list_new(call->room, arguments->count);
-        for (uint32_t i = 0; list != NULL && i < arguments->count; i++) {
-            list->items[i] = arguments->values[i];
-        }
-        operand.list = list;
+        operand = value_of_dict(dict);
     }
     return call->room->status == STATUS_OK &&
-           value_format_percent(call->room, format, &operand, call->out);
+           call_gives(call, value_format_percent(call->room, format, &operand));
 }
 
-// What is written before a line: a string, or as many blanks.
+// Before a line: a string, or a number of blanks.
 struct indentation {
     struct slice text;
     uint64_t blanks;
@@ -154,47 +130,35 @@ struct indentation {
 static void add_indentation(struct text *out, const struct indentation *indentation)
 {
     text_add(out, indentation->text);
-    string_add_repeated(out, " ", indentation->blanks);
+    string_add_repeated(out, slice_str(" "), indentation->blanks);
 }
 
+// Jinja adds a newline and takes lines after: so a string that ends with one has an empty last
+// line, and all ends of lines become newlines.
 static void indent_lines(struct text *out, struct slice rest, const struct indentation *indentation,
                          bool blank)
 {
-    // Jinja adds a newline and takes lines after: so a string that ends with one has an empty last line,
-    // and all ends of lines become newlines.
-    struct string_line line;
-    bool first = true;
     bool open = true;
-    while (open && !out->overflow) {
-        bool found = string_next_line(&rest, &line);
-        if (!found) {
-            line.line = slice_of(NULL, 0);
-        }
-        open = found && line.whole.size > line.line.size;
-        if (!first) {
-            text_add_str(out, "\n");
-            if (blank || line.line.size > 0) {
-                add_indentation(out, indentation);
-            }
+    for (bool first = true; open && !out->overflow; first = false) {
+        struct string_line line = {0};
+        (void)string_next_line(&rest, &line);
+        open = line.whole.size > line.line.size;
+        text_add_str(out, first ? "" : "\n");
+        if (!first && (blank || line.line.size > 0)) {
+            add_indentation(out, indentation);
         }
         text_add(out, line.line);
-        first = false;
     }
 }
 
 bool filter_indent(const struct builtin_call *call)
 {
-    struct slice string;
+    struct slice string = argument_string(call->room, call->subject);
     struct indentation indentation = {0};
-    int64_t width = 4;
-    if (!argument_string(call->room, call->subject, &string)) {
-        return false;
-    }
     if (call->given[0] != NULL && call->given[0]->kind == VALUE_STRING) {
         indentation.text = call->given[0]->string;
-    } else if (!call_integer(call, 0, 4, &width)) {
-        return false;
     } else {
+        int64_t width = call_integer(call, 0, 4);
         indentation.blanks = width > 0 ? (uint64_t)width : 0;
     }
     struct text text = value_text_open(call->room);
@@ -202,21 +166,16 @@ bool filter_indent(const struct builtin_call *call)
         add_indentation(&text, &indentation);
     }
     indent_lines(&text, string, &indentation, call_is_true(call, 2));
-    return value_text_end(call->room, &text, call->out);
+    return call_gives(call, value_text_end(call->room, &text));
 }
 
 bool filter_truncate(const struct builtin_call *call)
 {
-    struct slice string;
-    struct slice end = slice_str("...");
-    int64_t length = 255;
-    int64_t leeway = 5;
-    if (!argument_string(call->room, call->subject, &string) ||
-        !call_integer(call, 0, 255, &length) || !call_string(call, 2, &end) ||
-        (call_has(call, 3) && !call_integer(call, 3, 5, &leeway)) ||
-        !call_takes_steps(call, 1 + string.size / 64)) {
-        return false;
-    }
+    struct slice string = argument_string(call->room, call->subject);
+    int64_t length = call_integer(call, 0, 255);
+    struct slice end = call_string(call, 2, "...");
+    int64_t leeway = call_has(call, 3) ? call_integer(call, 3, 5) : 5;
+    (void)value_step(call->room, 1 + string.size / 64);
     int64_t end_length = (int64_t)value_string_length(end);
     if (length < end_length || leeway < 0 || length > INT32_MAX || leeway > INT32_MAX) {
         return value_raise(call->room, "expected length >= %d, and leeway >= 0", (int)end_length);
@@ -225,12 +184,12 @@ bool filter_truncate(const struct builtin_call *call)
         return call_gives(call, *call->subject);
     }
     struct slice kept = value_string_part(string, 0, (size_t)(length - end_length));
-    size_t blank = call_is_true(call, 1) ? PLACE_NONE : last_place_of(kept, slice_str(" "));
+    size_t blank = call_is_true(call, 1) ? PLACE_NONE : place_of(kept, slice_str(" "), true);
     kept.size = blank != PLACE_NONE ? blank : kept.size;
     struct text text = value_text_open(call->room);
     text_add(&text, kept);
     text_add(&text, end);
-    return value_text_end(call->room, &text, call->out);
+    return call_gives(call, value_text_end(call->room, &text));
 }
 
 static bool is_unreserved(uint8_t byte)
@@ -253,15 +212,13 @@ bool filter_urlencode(const struct builtin_call *call)
         char escape[3] = {'%', digits[byte >> 4], digits[byte & 15]};
         text_add(&text, is_unreserved(byte) ? slice_of(&byte, 1) : slice_of(escape, 3));
     }
-    return value_text_end(call->room, &text, call->out);
+    return call_gives(call, value_text_end(call->room, &text));
 }
 
 bool filter_wordcount(const struct builtin_call *call)
 {
-    struct slice text;
-    if (!call_text(call, &text) || !call_takes_steps(call, 1 + text.size / 16)) {
-        return false;
-    }
+    struct slice text = call_text(call);
+    (void)value_step(call->room, 1 + text.size / 16);
     int64_t count = 0;
     bool inside = false;
     unsigned size = 0;
@@ -300,24 +257,21 @@ bool filter_tojson(const struct builtin_call *call)
         .ensure_ascii = call_is_true(call, 0),
         .sort_keys = call_is_true(call, 3),
     };
-    int64_t indent = 0;
     if (call_has(call, 2) && !read_separators(call->room, call->given[2], &style)) {
         return false;
     }
     if (call_has(call, 1)) {
-        if (!call_integer(call, 1, 0, &indent)) {
-            return false;
-        }
+        int64_t indent = call_integer(call, 1, 0);
         // Below zero there are line breaks all the same.
         style.indent = indent < 0 ? 0 : indent > INT32_MAX ? INT32_MAX : (int32_t)indent;
     }
     struct text text = value_text_open(call->room);
-    return value_to_json(call->room, call->subject, &style, &text) &&
-           value_text_end(call->room, &text, call->out);
+    (void)value_to_json(call->room, call->subject, &style, &text);
+    return call_gives(call, value_text_end(call->room, &text));
 }
 
-// Transformers has no such filter either.  Templates name it in branches that are rarely run, which Jinja
-// allows.
+// Transformers does not have this filter either, but Jinja lets templates name it in branches that
+// are not run.
 bool filter_from_json(const struct builtin_call *call)
 {
     return value_raise(call->room, "No filter named 'from_json' found.");

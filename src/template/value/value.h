@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// value.h -- what templates compute with: the values of Python that Jinja shows to a template.
+// value.h -- the values of Python that Jinja shows to a template.
 //
-// A value is small and copied; what it points to lies in an arena and lives as long as that.  Values do not
-// change once they are made, except for namespaces, so lists and strings can be shared freely.
+// A value is small and copied; the memory it points to lies in an arena.  Only namespaces and
+// generators change after they are made, so lists and strings are shared freely.
 //
-// Strings are UTF-8; their length and positions, as a template sees them, count code points.
+// Strings are UTF-8; their lengths and positions count code points.
+//
+// Failures stick to the room: the first one stays, and no steps are left after it.  A function that
+// fails returns an empty or undefined result, so a caller may compute on and check room->status once.
+// Only memory (value_list_new and the like) must be checked where it is taken.
 #pragma once
 
 #include "base/arena.h"
@@ -21,7 +25,7 @@ enum value_kind {
     VALUE_NONE,
     VALUE_BOOL,
     VALUE_INT,
-    VALUE_BIG_INT, // of any length: a string of digits, which can be printed and compared, no more
+    VALUE_BIG_INT, // beyond 64 bits: a string of digits; can be printed and compared only
     VALUE_FLOAT,
     VALUE_STRING,
     VALUE_LIST,
@@ -29,24 +33,27 @@ enum value_kind {
     VALUE_DICT,
     VALUE_NAMESPACE,
     VALUE_CALLABLE,  // a macro, a function, a bound method; call.h
-    VALUE_VIEW,      // dict.items() and the like: has a length, can be gone through, not indexed
-    VALUE_GENERATOR, // map, select and the like: always true, can be gone through once
+    VALUE_VIEW,      // dict.items() and the like: has a length, can be iterated, not indexed
+    VALUE_GENERATOR, // map, select and the like: always true, can be iterated once
 };
+
+// The members of a dict: their keys, their values, or each as a tuple of both.
+enum value_dict_part { VALUE_DICT_KEYS, VALUE_DICT_VALUES, VALUE_DICT_ITEMS };
 
 struct value {
     enum value_kind kind;
-    bool markup; // STRING, after |safe: what is added to it is escaped
+    bool markup;  // STRING, after |safe: strings that are added to it are escaped
+    uint8_t part; // VIEW: enum value_dict_part
     union {
         bool boolean;
         int64_t integer;
         double number;
         struct slice string;           // STRING; BIG_INT: digits, '-' before them
-        struct slice name;             // UNDEFINED: what is missing, for errors
-        const struct value_list *list; // LIST and TUPLE
+        struct slice name;             // UNDEFINED: the missing name, for errors
+        const struct value_list *list; // LIST, TUPLE and VIEW
         const struct value_dict *dict;
         struct value_space *space;
         const struct value_callable *callable;
-        const struct value_view *view;
         struct value_generator *generator;
     };
 };
@@ -66,19 +73,13 @@ struct value_dict {
     struct value_member members[];
 };
 
-// namespace(): the one thing that a template can change.
+// namespace(): the one object that a template can change.
 struct value_space {
-    uint32_t count;
+    struct value_dict *dict;
     uint32_t capacity;
-    struct value_member *members;
 };
 
-struct value_view {
-    const char *name; // as Python prints it: "dict_items"
-    const struct value_list *list;
-};
-
-// What is left of a generator.  Ours are computed whole; only the going through them is once.
+// Our generators are computed at once; `next` is the first item that was not read yet.
 struct value_generator {
     const struct value_list *list;
     uint32_t next;
@@ -125,47 +126,69 @@ static inline int64_t value_whole(const struct value *value)
     return value->kind == VALUE_BOOL ? value->boolean : value->integer;
 }
 
+// NULL, after a failure, becomes an empty container.
+extern const struct value_list value_no_items;
+extern const struct value_dict value_no_members;
+
 static inline struct value value_of_list(const struct value_list *list)
 {
-    return (struct value){.kind = VALUE_LIST, .list = list};
+    return (struct value){.kind = VALUE_LIST, .list = list != NULL ? list : &value_no_items};
 }
 
-// What can go wrong while values are worked with: the template is wrong (MALFORMED, with a text like
-// Python's), or a bound is reached (TOO_LARGE).  The first failure stays.
+static inline struct value value_of_tuple(const struct value_list *list)
+{
+    return (struct value){.kind = VALUE_TUPLE, .list = list != NULL ? list : &value_no_items};
+}
+
+static inline struct value value_of_dict(const struct value_dict *dict)
+{
+    return (struct value){.kind = VALUE_DICT, .dict = dict != NULL ? dict : &value_no_members};
+}
+
+static inline struct value value_view(enum value_dict_part part, const struct value_list *list)
+{
+    return (struct value){.kind = VALUE_VIEW, .part = (uint8_t)part, .list = list};
+}
+
+static inline bool value_is_sequence(const struct value *value)
+{
+    return value->kind == VALUE_LIST || value->kind == VALUE_TUPLE;
+}
+
 struct value_room {
     struct arena *arena;
-    enum status status;
-    char error[160];
-    uint64_t steps_left; // every loop turn, call and byte of a copy takes some
+    enum status status;  // MALFORMED: the template is wrong; TOO_LARGE: a limit is reached
+    char error[160];     // like Python's
+    uint64_t steps_left; // every iteration, call and byte of a copy takes some
 };
 
-// Both note the failure and return false, so that callers can return it.  `value_raise` is for templates
-// that are wrong: MALFORMED.
+// Notes the failure, unless there is one already; returns false.
 bool value_fail(struct value_room *room, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-bool value_raise(struct value_room *room, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-// "'x' is undefined".
-bool value_raise_undefined(struct value_room *room, const struct value *value);
+#define value_raise(room, ...) value_fail(room, STATUS_MALFORMED, __VA_ARGS__)
+// "'x' is undefined" if the value is; else the text.
+bool value_refuse(struct value_room *room, const struct value *value, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-// A list with room for `count` items, which the caller fills before it hands the list on.  NULL, with the
-// failure noted, when the arena is full.  The same for dicts and bytes of strings.
+// Memory for `count` items, which the caller fills before it hands the list on.  NULL: the arena is
+// full.  The same for dicts and bytes.
 struct value_list *value_list_new(struct value_room *room, uint32_t count);
+struct value_list *value_list_copy(struct value_room *room, const struct value *items,
+                                   uint32_t count);
 struct value_dict *value_dict_new(struct value_room *room, uint32_t count);
-uint8_t *value_bytes_new(struct value_room *room, size_t size);
+void *value_bytes_new(struct value_room *room, size_t size);
 
-// Takes `cost` steps; false, TOO_LARGE, when there are not as many.
+// Takes `cost` steps; false, TOO_LARGE, when fewer are left.
 static inline bool value_step(struct value_room *room, uint64_t cost)
 {
     if (__builtin_expect(room->steps_left < cost, 0)) {
-        room->steps_left = 0;
         return value_fail(room, STATUS_TOO_LARGE, "the template takes too long");
     }
     room->steps_left -= cost;
     return true;
 }
 
-// Values can hold each other to any depth; what walks them stops here, with TOO_LARGE.
+// Recursion over values stops at this depth, with TOO_LARGE.
 enum { value_depth_max = 200 };
 
 // As Python calls it, for errors: "str", "list".
@@ -173,53 +196,45 @@ const char *value_type_name(const struct value *value);
 
 bool value_is_true(const struct value *value);
 
-// "a == b".  False with the failure noted when they are nested too deep or steps run out.
-bool value_equals(struct value_room *room, const struct value *a, const struct value *b, bool *out);
-// The same without a room to note failures: values that cannot be compared to the end are not equal.
+// "a == b".
+bool value_equals(struct value_room *room, const struct value *a, const struct value *b);
+// The same without a room: values that are too deep or too large to compare are not equal.
 bool value_equal(const struct value *a, const struct value *b);
 
-// -1, 0, 1; false with the failure noted when the two have no order ('<' between str and int).  Nothing
-// is ordered beside a nan, which is refused.
-bool value_compare(struct value_room *room, const struct value *a, const struct value *b, int *out);
+// -1, 0, 1.  Fails when the two have no order, as str and int, or one is a nan.
+int value_compare(struct value_room *room, const struct value *a, const struct value *b);
 
 // The value of a key, or NULL.
 const struct value *value_dict_get(const struct value_dict *dict, struct slice key);
 
-// The same for a key of any kind: 1, 1.0 and true are one key.  False with the failure noted when the
-// key cannot be one, as a list.  *out is NULL when it is not there.
-bool value_dict_find(struct value_room *room, const struct value_dict *dict,
-                     const struct value *key, const struct value **out);
+// The same for a key of any kind: 1, 1.0 and true are one key.  Fails on keys that Python cannot
+// hash, as lists.
+const struct value *value_dict_find(struct value_room *room, const struct value_dict *dict,
+                                    const struct value *key);
 
-// Sets the value of a key, which the caller has left room for: the place of a key is its first, the value
-// its last.
-bool value_dict_put(struct value_room *room, struct value_dict *dict, const struct value *key,
+// Adds a member, for which the caller has memory, or changes the value of its key.
+void value_dict_put(struct value_room *room, struct value_dict *dict, const struct value *key,
                     const struct value *value);
 
-// The member of a namespace, or NULL.
-struct value *value_space_find(const struct value_space *space, struct slice name);
+// As len() and iter(): the items of lists, the keys of dicts, the characters of strings, nothing
+// for undefined values.  A generator is empty afterwards.  value_iterate never returns NULL.
+uint32_t value_length(struct value_room *room, const struct value *value);
+const struct value_list *value_iterate(struct value_room *room, const struct value *value);
 
-// As len() and iter(): the items of lists, the keys of dicts, the characters of strings, nothing for what
-// is undefined.  A generator is empty afterwards.  False with the failure noted when it has none.
-bool value_length(struct value_room *room, const struct value *value, uint32_t *out);
-bool value_iterate(struct value_room *room, const struct value *value,
-                   const struct value_list **out);
-
-// What map and the like give, and what dict.items() and the like give.  Keep `list`.
-bool value_generator_new(struct value_room *room, const struct value_list *list, struct value *out);
-bool value_view_new(struct value_room *room, const char *name, const struct value_list *list,
-                    struct value *out);
+// Keeps `list`.
+struct value value_generator_new(struct value_room *room, const struct value_list *list);
 
 // "needle in haystack".
 bool value_contains(struct value_room *room, const struct value *haystack,
-                    const struct value *needle, bool *out);
+                    const struct value *needle);
 
-// As str(): what {{ }} prints.  Values that Python prints with an address, or that are too deep, set
-// the overflow of `out`; so do generators and callables, but not macros, which the interpreter prints.
+// As str(), which {{ }} prints.  Sets the overflow of `out` for values that are too deep, and for
+// those that Python prints with an address: generators and callables.  render.c prints macros.
 void value_print(const struct value *value, struct text *out);
 // As repr().
 void value_print_repr(const struct value *value, struct text *out);
-// As the same into the arena; false with the failure noted when it does not fit.
-bool value_to_string(struct value_room *room, const struct value *value, struct slice *out);
+// As str(), into the arena.
+struct slice value_to_string(struct value_room *room, const struct value *value);
 
 // json.dumps(value, ensure_ascii=..., indent=..., separators, sort_keys) as transformers has it.
 struct value_json_style {
@@ -235,6 +250,6 @@ bool value_to_json(struct value_room *room, const struct value *value,
 // As json.loads; strings without escapes are slices of `json`, which the values keep.
 bool value_from_json(struct value_room *room, struct slice json, struct value *out);
 
-// Code points of a string, and a part of it by code points [from, to), both within it.
+// Code points of a string, and the part of it between code points [from, to), both within it.
 size_t value_string_length(struct slice string);
 struct slice value_string_part(struct slice string, size_t from, size_t to);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// "..." % values and str.format().  Both come down to a field: what is written, how wide, and on which side
-// the blanks are.
+// "..." % values and str.format().  Both come down to fields: a text, its width and its alignment.
 
 #include "base/base.h"
 #include "base/utf8.h"
 #include "template/builtin/builtins_internal.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -19,13 +19,13 @@ struct format_field {
     bool middle; // blanks on both sides; str.format only
     bool zeros;
     bool alternate;
-    uint8_t sign; // '+', ' ' or 0: what is before numbers that are not negative
+    uint8_t sign; // '+', ' ' or 0: before numbers that are not negative
     uint32_t width;
     int32_t precision; // below 0: none
     struct slice fill; // one character
 };
 
-// A field that is ready: sign or prefix, then zeros, then the rest.
+// Sign or prefix, then zeros, then the rest.
 static void add_padded(struct text *out, const struct format_field *field, struct slice head,
                        struct slice body)
 {
@@ -34,19 +34,12 @@ static void add_padded(struct text *out, const struct format_field *field, struc
     uint64_t before = field->left ? 0 : missing;
     before = field->middle ? missing / 2 : before;
     bool inside = field->zeros && !field->left && !field->middle;
-    struct slice zero = slice_str("0");
 
-    for (uint64_t i = 0; i < before && !inside; i++) {
-        text_add(out, field->fill);
-    }
+    string_add_repeated(out, field->fill, inside ? 0 : before);
     text_add(out, head);
-    for (uint64_t i = 0; i < before && inside; i++) {
-        text_add(out, zero);
-    }
+    string_add_repeated(out, slice_str("0"), inside ? before : 0);
     text_add(out, body);
-    for (uint64_t i = before; i < missing; i++) {
-        text_add(out, field->fill);
-    }
+    string_add_repeated(out, field->fill, missing - before);
 }
 
 static void add_text_field(struct text *out, const struct format_field *field, struct slice text)
@@ -74,131 +67,117 @@ static void add_number_field(struct text *out, const struct format_field *field,
     add_padded(out, field, text_slice(&text), digits);
 }
 
-// At least `precision` digits of a base, in `digits`.
-static struct slice write_digits(uint64_t number, unsigned base, int precision,
-                                 char digits[precision_max + 64])
-{
-    size_t at = precision_max + 64;
-    size_t end = at;
-    while (number > 0 || end - at < (size_t)precision) {
-        ASSERT(at > 0);
-        digits[--at] = "0123456789abcdef"[number % base];
-        number /= base;
-    }
-    return slice_of(digits + at, end - at);
-}
-
-// Types in capitals write letters so.
-static void raise_letters(char *letters, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        bool is_small = letters[i] >= 'a' && letters[i] <= 'z';
-        letters[i] = (char)(letters[i] - (is_small ? 'a' - 'A' : 0));
-    }
-}
-
-static bool add_integer(struct value_room *room, const struct format_field *field, int64_t number,
-                        struct text *out)
+static void add_integer(const struct format_field *field, int64_t number, struct text *out)
 {
     char digits[precision_max + 64];
-    uint8_t type = field->type;
     uint64_t magnitude = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    unsigned base = type == 'x' || type == 'X' ? 16 : type == 'o' ? 8 : 10;
-    const char *prefix = type == 'x' ? "0x" : type == 'X' ? "0X" : type == 'o' ? "0o" : "";
-    // Where C writes nothing for a zero without digits, Python writes 0.
-    int precision = field->precision < 1 ? 1 : field->precision;
-    struct slice written = write_digits(magnitude, base, precision, digits);
-    if (type == 'X') {
-        raise_letters(digits + sizeof(digits) - written.size, written.size);
-    }
-    add_number_field(out, field, number < 0, field->alternate ? prefix : "", written);
-    return value_step(room, 1);
-}
-
-static bool add_float_field(struct value_room *room, const struct format_field *field,
-                            double number, struct text *out)
-{
-    char digits[512];
-    int precision = field->precision < 0 ? 6 : field->precision;
+    const char *prefix = "";
     int size = 0;
-    if (field->alternate) {
-        return value_raise(room, "the format '#' of a float is not implemented");
-    }
-    switch (ascii_lower(field->type)) {
-    case 'f':
-        size = snprintf(digits, sizeof(digits), "%.*f", precision, fabs(number));
+    // C writes nothing for a zero with a precision of 0; Python writes 0.
+    int precision = field->precision < 1 ? 1 : field->precision;
+    switch (field->type) {
+    case 'x':
+        prefix = "0x";
+        size = snprintf(digits, sizeof(digits), "%.*" PRIx64, precision, magnitude);
         break;
-    case 'e':
-        size = snprintf(digits, sizeof(digits), "%.*e", precision, fabs(number));
+    case 'X':
+        prefix = "0X";
+        size = snprintf(digits, sizeof(digits), "%.*" PRIX64, precision, magnitude);
+        break;
+    case 'o':
+        prefix = "0o";
+        size = snprintf(digits, sizeof(digits), "%.*" PRIo64, precision, magnitude);
         break;
     default:
-        size = snprintf(digits, sizeof(digits), "%.*g", precision, fabs(number));
+        size = snprintf(digits, sizeof(digits), "%.*" PRIu64, precision, magnitude);
         break;
     }
     ASSERT(size > 0 && (size_t)size < sizeof(digits));
-    if (ascii_lower(field->type) != field->type) {
-        raise_letters(digits, (size_t)size);
-    }
-    // A nan has no sign in Python.
-    add_number_field(out, field, signbit(number) && !isnan(number), "",
+    add_number_field(out, field, number < 0, field->alternate ? prefix : "",
                      slice_of(digits, (size_t)size));
-    return value_step(room, 1);
 }
 
-static bool refuse_number(struct value_room *room, const struct format_field *field,
+static void refuse_number(struct value_room *room, const struct format_field *field,
                           const struct value *value)
 {
     bool large = value->kind == VALUE_BIG_INT || value->kind == VALUE_FLOAT;
-    return value_raise(room,
-                       large ? "%%%c format: a %s like this is not implemented"
-                             : "%%%c format: a number is required, not %s",
-                       field->type, value_type_name(value));
+    (void)value_raise(room,
+                      large ? "%%%c format: a %s like this is not implemented"
+                            : "%%%c format: a number is required, not %s",
+                      field->type, value_type_name(value));
 }
 
 // %d and its like.
-static bool add_as_integer(struct value_room *room, const struct format_field *field,
+static void add_as_integer(struct value_room *room, const struct format_field *field,
                            const struct value *value, struct text *out)
 {
+    bool is_float = value->kind == VALUE_FLOAT;
+    bool is_decimal = field->type == 'd';
     if (value_is_whole(value)) {
-        return add_integer(room, field, value_whole(value), out);
-    }
-    bool decimal = field->type == 'd';
-    if (decimal && value->kind == VALUE_BIG_INT && field->precision < 0) {
-        bool negative = value->string.bytes[0] == '-';
-        add_number_field(out, field, negative, "",
-                         slice_of(value->string.bytes + negative, value->string.size - negative));
-        return true;
-    }
-    if (decimal && value->kind == VALUE_FLOAT && fabs(value->number) < 0x1p63) {
-        return add_integer(room, field, (int64_t)value->number, out);
-    }
-    if (decimal && value->kind == VALUE_FLOAT && isfinite(value->number) && field->precision < 0) {
+        add_integer(field, value_whole(value), out);
+    } else if (is_decimal && is_float && fabs(value->number) < 0x1p63) {
+        add_integer(field, (int64_t)value->number, out);
+    } else if (is_decimal && field->precision < 0 &&
+               (value->kind == VALUE_BIG_INT || (is_float && isfinite(value->number)))) {
         char digits[320];
-        int size = snprintf(digits, sizeof(digits), "%.0f", fabs(value->number));
-        add_number_field(out, field, value->number < 0, "", slice_of(digits, (size_t)size));
-        return true;
+        struct slice text = value->string;
+        if (is_float) {
+            text =
+                slice_of(digits, (size_t)snprintf(digits, sizeof(digits), "%.0f", value->number));
+        }
+        bool negative = text.bytes[0] == '-';
+        add_number_field(out, field, negative, "", string_after(text, negative));
+    } else {
+        refuse_number(room, field, value);
     }
-    return refuse_number(room, field, value);
 }
 
-static bool add_as_float(struct value_room *room, const struct format_field *field,
+static int print_float(char digits[512], uint8_t type, int precision, double number)
+{
+    switch (type) {
+    case 'f':
+        return snprintf(digits, 512, "%.*f", precision, number);
+    case 'F':
+        return snprintf(digits, 512, "%.*F", precision, number);
+    case 'e':
+        return snprintf(digits, 512, "%.*e", precision, number);
+    case 'E':
+        return snprintf(digits, 512, "%.*E", precision, number);
+    case 'g':
+        return snprintf(digits, 512, "%.*g", precision, number);
+    default:
+        return snprintf(digits, 512, "%.*G", precision, number);
+    }
+}
+
+static void add_as_float(struct value_room *room, const struct format_field *field,
                          const struct value *value, struct text *out)
 {
-    if (value_is_whole(value)) {
-        return add_float_field(room, field, (double)value_whole(value), out);
+    if (!value_is_whole(value) && value->kind != VALUE_FLOAT) {
+        refuse_number(room, field, value);
+        return;
     }
-    return value->kind == VALUE_FLOAT ? add_float_field(room, field, value->number, out)
-                                      : refuse_number(room, field, value);
+    if (field->alternate) {
+        (void)value_raise(room, "the format '#' of a float is not implemented");
+    }
+    double number = value->kind == VALUE_FLOAT ? value->number : (double)value_whole(value);
+    char digits[512];
+    int size =
+        print_float(digits, field->type, field->precision < 0 ? 6 : field->precision, fabs(number));
+    ASSERT(size > 0 && (size_t)size < sizeof(digits));
+    // A nan has no sign in Python.
+    add_number_field(out, field, signbit(number) && !isnan(number), "",
+                     slice_of(digits, (size_t)size));
 }
 
-// str() or repr(), in the arena behind what is being written, for a moment.
-static bool add_as_text(struct value_room *room, const struct format_field *field,
+// str() or repr(), for a moment in the arena behind the text that is being written.
+static void add_as_text(struct value_room *room, const struct format_field *field,
                         const struct value *value, bool repr, struct text *out)
 {
     ASSERT(out->size <= out->capacity);
     if (!repr && value->kind == VALUE_STRING) {
         add_text_field(out, field, value->string);
-        return true;
+        return;
     }
     struct text rest = text_over(out->bytes + out->size, out->capacity - out->size);
     if (repr) {
@@ -207,68 +186,73 @@ static bool add_as_text(struct value_room *room, const struct format_field *fiel
         value_print(value, &rest);
     }
     if (rest.overflow) {
-        return value_fail(room, STATUS_TOO_LARGE, "what is formatted cannot be printed");
+        (void)value_fail(room, STATUS_TOO_LARGE, "what is formatted cannot be printed");
+        return;
     }
     struct slice printed = text_slice(&rest);
     if (field->precision < 0 && field->width <= value_string_length(printed)) {
         out->size += rest.size;
-        return true;
+        return;
     }
     // Aside, at the far end, while the field is written.
     memmove(out->bytes + out->capacity - printed.size, printed.bytes, printed.size);
     out->capacity -= printed.size;
     add_text_field(out, field, slice_of(out->bytes + out->capacity, printed.size));
     out->capacity += printed.size;
-    return true;
 }
 
-static bool add_as_character(struct value_room *room, const struct format_field *field,
+static void add_as_character(struct value_room *room, const struct format_field *field,
                              const struct value *value, struct text *out)
 {
     uint8_t bytes[4];
+    int64_t code_point = value_is_whole(value) ? value_whole(value) : -1;
     struct slice character = {0};
     if (value->kind == VALUE_STRING && value_string_length(value->string) == 1) {
         character = value->string;
-    } else if (value_is_whole(value) && value_whole(value) >= 0 && value_whole(value) < 0x110000 &&
-               (value_whole(value) < 0xd800 || value_whole(value) > 0xdfff)) {
-        character = slice_of(bytes, utf8_write((uint32_t)value_whole(value), bytes));
+    } else if (code_point >= 0 && code_point < 0x110000 &&
+               (code_point < 0xd800 || code_point > 0xdfff)) {
+        character = slice_of(bytes, utf8_write((uint32_t)code_point, bytes));
     } else {
-        return value_raise(room, "%%c requires int or char");
+        (void)value_raise(room, "%%c requires int or char");
     }
     struct format_field plain = *field;
     plain.precision = -1;
     add_text_field(out, &plain, character);
-    return true;
 }
 
-static bool add_format_field(struct value_room *room, const struct format_field *field,
+static void add_format_field(struct value_room *room, const struct format_field *field,
                              const struct value *value, struct text *out)
 {
     switch (field->type) {
     case 's':
     case 'r':
-        return add_as_text(room, field, value, field->type == 'r', out);
+        add_as_text(room, field, value, field->type == 'r', out);
+        return;
     case 'd':
     case 'x':
     case 'X':
     case 'o':
-        return add_as_integer(room, field, value, out);
+        add_as_integer(room, field, value, out);
+        return;
     case 'e':
     case 'E':
     case 'f':
     case 'F':
     case 'g':
     case 'G':
-        return add_as_float(room, field, value, out);
+        add_as_float(room, field, value, out);
+        return;
     case 'c':
-        return add_as_character(room, field, value, out);
+        add_as_character(room, field, value, out);
+        return;
     default:
-        return value_raise(room, "the format '%c' is not implemented",
-                           field->type >= ' ' && field->type < 0x7f ? field->type : '?');
+        (void)value_raise(room, "the format '%c' is not implemented",
+                          field->type >= ' ' && field->type < 0x7f ? field->type : '?');
+        return;
     }
 }
 
-// Reading a format, from `at` on.
+// Reads a format, from `at` on.
 struct scan {
     struct value_room *room;
     struct slice format;
@@ -282,7 +266,14 @@ static uint8_t scan_peek(const struct scan *scan)
     return scan->at < scan->format.size ? scan->format.bytes[scan->at] : '\0';
 }
 
-static bool scan_count(struct scan *scan, uint32_t limit, uint32_t *out)
+static bool scan_skip(struct scan *scan, uint8_t byte)
+{
+    bool found = scan->at < scan->format.size && scan_peek(scan) == byte;
+    scan->at += found;
+    return found;
+}
+
+static uint32_t scan_count(struct scan *scan, uint32_t limit)
 {
     uint32_t count = 0;
     while (scan_peek(scan) >= '0' && scan_peek(scan) <= '9') {
@@ -292,23 +283,36 @@ static bool scan_count(struct scan *scan, uint32_t limit, uint32_t *out)
             return value_fail(scan->room, STATUS_TOO_LARGE, "a width of a format is too large");
         }
     }
-    *out = count;
-    return true;
+    return count;
 }
 
-// Copies up to the next of the marks; false at the end.
-static bool copy_until(struct scan *scan, const char *marks)
+// The bytes up to the next of the marks, or to the end.
+static struct slice scan_until(struct scan *scan, const char *marks)
 {
     size_t begin = scan->at;
     while (scan->at < scan->format.size &&
            (scan_peek(scan) == '\0' || strchr(marks, scan_peek(scan)) == NULL)) {
         scan->at++;
     }
-    text_add(scan->out, slice_of(scan->format.bytes + begin, scan->at - begin));
-    return scan->at < scan->format.size;
+    return slice_of(scan->format.bytes + begin, scan->at - begin);
 }
 
-// What % takes its arguments from.
+// Copies the text before the next of the marks; false at the end, and after a failure.
+static bool scan_copy(struct scan *scan, const char *marks)
+{
+    text_add(scan->out, scan_until(scan, marks));
+    return scan->at < scan->format.size && value_step(scan->room, 1);
+}
+
+// Functions that find an argument return this one, with the failure noted, when it is missing.
+static const struct value *refuse_argument(struct scan *scan, const char *why)
+{
+    static const struct value missing = {.kind = VALUE_NONE};
+    (void)value_raise(scan->room, "%s", why);
+    return &missing;
+}
+
+// The right side of %.
 struct operand {
     const struct value *values;
     uint32_t count;
@@ -316,178 +320,129 @@ struct operand {
     const struct value *mapping; // for %(name)s; or NULL
 };
 
-// Functions that find an argument return NULL, with the failure noted, when it is missing.
 static const struct value *next_argument(struct scan *scan, struct operand *operand)
 {
     ASSERT(operand->next <= operand->count);
-    if (operand->next == operand->count) {
-        (void)value_raise(scan->room, "not enough arguments for format string");
-        return NULL;
-    }
-    return &operand->values[operand->next++];
+    return operand->next < operand->count
+               ? &operand->values[operand->next++]
+               : refuse_argument(scan, "not enough arguments for format string");
 }
 
 // A number, or * for the next argument.
-static bool read_measure(struct scan *scan, struct operand *operand, uint32_t limit, int64_t *out)
+static int64_t scan_measure(struct scan *scan, struct operand *operand, uint32_t limit)
 {
-    if (scan_peek(scan) == '*') {
-        scan->at++;
-        const struct value *argument = next_argument(scan, operand);
-        if (argument == NULL) {
-            return false;
-        }
-        if (!value_is_whole(argument)) {
-            return value_raise(scan->room, "* wants int");
-        }
-        *out = value_whole(argument);
-        if (*out > limit || *out < -(int64_t)limit) {
-            return value_fail(scan->room, STATUS_TOO_LARGE, "a width of a format is too large");
-        }
-        return true;
+    if (!scan_skip(scan, '*')) {
+        return scan_count(scan, limit);
     }
-    uint32_t count = 0;
-    if (!scan_count(scan, limit, &count)) {
-        return false;
+    const struct value *argument = next_argument(scan, operand);
+    if (!value_is_whole(argument)) {
+        return value_raise(scan->room, "* wants int");
     }
-    *out = count;
-    return true;
+    int64_t measure = value_whole(argument);
+    if (measure > limit || measure < -(int64_t)limit) {
+        return value_fail(scan->room, STATUS_TOO_LARGE, "a width of a format is too large");
+    }
+    return measure;
 }
 
 static const struct value *scan_name(struct scan *scan, struct operand *operand)
 {
-    ASSERT(scan_peek(scan) == '(');
-    size_t begin = ++scan->at;
     // Python lets parentheses nest in names; templates do not use that.
-    while (scan->at < scan->format.size && scan_peek(scan) != ')') {
-        if (scan_peek(scan) == '(') {
-            (void)value_raise(scan->room, "'(' in a name is not implemented");
-            return NULL;
-        }
-        scan->at++;
+    struct slice name = scan_until(scan, "()");
+    if (scan_peek(scan) == '(') {
+        return refuse_argument(scan, "'(' in a name is not implemented");
     }
-    if (scan->at == scan->format.size) {
-        (void)value_raise(scan->room, "incomplete format key");
-        return NULL;
+    if (!scan_skip(scan, ')')) {
+        return refuse_argument(scan, "incomplete format key");
     }
-    struct slice name = slice_of(scan->format.bytes + begin, scan->at - begin);
-    scan->at++;
     if (operand->mapping == NULL || operand->mapping->kind != VALUE_DICT) {
-        (void)value_raise(scan->room, "format requires a mapping");
-        return NULL;
+        return refuse_argument(scan, "format requires a mapping");
     }
     // From here on fields without a name have nothing left.
     operand->next = operand->count;
     const struct value *found = value_dict_get(operand->mapping->dict, name);
-    if (found == NULL) {
-        (void)value_raise(scan->room, "a key of the format is missing");
-    }
-    return found;
+    return found != NULL ? found : refuse_argument(scan, "a key of the format is missing");
 }
 
-static bool scan_flags(struct scan *scan, struct operand *operand, struct format_field *field)
+static void scan_flags(struct scan *scan, struct format_field *field)
 {
     for (;; scan->at++) {
         switch (scan_peek(scan)) {
         case '-':
             field->left = true;
-            continue;
+            break;
         case '+':
             field->sign = '+';
-            continue;
+            break;
         case ' ':
             field->sign = field->sign == 0 ? ' ' : field->sign;
-            continue;
+            break;
         case '#':
             field->alternate = true;
-            continue;
+            break;
         case '0':
             field->zeros = true;
-            continue;
-        default:
             break;
+        default:
+            return;
         }
-        break;
     }
-    int64_t measure = 0;
-    if (!read_measure(scan, operand, width_max, &measure)) {
-        return false;
-    }
-    field->left = field->left || measure < 0;
-    field->width = (uint32_t)(measure < 0 ? -measure : measure);
-    if (scan_peek(scan) == '.') {
-        scan->at++;
-        if (!read_measure(scan, operand, precision_max, &measure)) {
-            return false;
-        }
-        field->precision = (int32_t)(measure < 0 ? 0 : measure);
-    }
-    if (scan_peek(scan) == 'h' || scan_peek(scan) == 'l' || scan_peek(scan) == 'L') {
-        scan->at++;
-    }
-    return true;
 }
 
-static bool format_one(struct scan *scan, struct operand *operand)
+// From after the '%'.
+static void format_percent_field(struct scan *scan, struct operand *operand)
 {
-    ASSERT(scan_peek(scan) == '%');
-    const struct value *value = NULL;
     struct format_field field = {.precision = -1, .fill = slice_str(" ")};
-    scan->at++;
-    bool named = scan_peek(scan) == '(';
-    if (named && (value = scan_name(scan, operand)) == NULL) {
-        return false;
+    const struct value *value = scan_skip(scan, '(') ? scan_name(scan, operand) : NULL;
+    scan_flags(scan, &field);
+    int64_t width = scan_measure(scan, operand, width_max);
+    field.left = field.left || width < 0;
+    field.width = (uint32_t)(width < 0 ? -width : width);
+    if (scan_skip(scan, '.')) {
+        int64_t precision = scan_measure(scan, operand, precision_max);
+        field.precision = (int32_t)(precision < 0 ? 0 : precision);
     }
-    if (!scan_flags(scan, operand, &field)) {
-        return false;
-    }
+    (void)(scan_skip(scan, 'h') || scan_skip(scan, 'l') || scan_skip(scan, 'L'));
     if (scan->at == scan->format.size) {
-        return value_raise(scan->room, "incomplete format");
+        (void)value_raise(scan->room, "incomplete format");
+        return;
     }
     field.type = scan_peek(scan);
     scan->at++;
     if (field.type == '%') {
         text_add_str(scan->out, "%");
-        return true;
+        return;
     }
-    if (field.type == 'i' || field.type == 'u') {
-        field.type = 'd';
-    }
-    if (!named && (value = next_argument(scan, operand)) == NULL) {
-        return false;
-    }
-    return add_format_field(scan->room, &field, value, scan->out);
+    field.type = field.type == 'i' || field.type == 'u' ? 'd' : field.type;
+    value = value != NULL ? value : next_argument(scan, operand);
+    add_format_field(scan->room, &field, value, scan->out);
 }
 
-// Python looks whether it can be indexed, and lists can; then arguments may be left over.
-static bool is_mapping_enough(const struct value *operand)
+struct value value_format_percent(struct value_room *room, struct slice format,
+                                  const struct value *operand)
 {
-    return operand->kind == VALUE_DICT || operand->kind == VALUE_LIST ||
-           operand->kind == VALUE_UNDEFINED;
-}
-
-bool value_format_percent(struct value_room *room, struct slice format, const struct value *operand,
-                          struct value *out)
-{
-    bool tuple = operand->kind == VALUE_TUPLE;
+    bool is_tuple = operand->kind == VALUE_TUPLE;
+    // Python tests whether it can be indexed, and lists can; then arguments may be left over.
+    bool is_mapping = operand->kind == VALUE_DICT || operand->kind == VALUE_LIST ||
+                      operand->kind == VALUE_UNDEFINED;
     struct operand arguments = {
-        .values = tuple ? operand->list->items : operand,
-        .count = tuple ? operand->list->count : 1,
-        .mapping = is_mapping_enough(operand) ? operand : NULL,
+        .values = is_tuple ? operand->list->items : operand,
+        .count = is_tuple ? operand->list->count : 1,
+        .mapping = is_mapping ? operand : NULL,
     };
     struct text text = value_text_open(room);
     struct scan scan = {.room = room, .format = format, .out = &text};
-    while (copy_until(&scan, "%")) {
-        if (!value_step(room, 1) || !format_one(&scan, &arguments)) {
-            return false;
-        }
+    while (scan_copy(&scan, "%")) {
+        scan.at++;
+        format_percent_field(&scan, &arguments);
     }
     if (arguments.next < arguments.count && arguments.mapping == NULL) {
-        return value_raise(room, "not all arguments converted during string formatting");
+        (void)value_raise(room, "not all arguments converted during string formatting");
     }
-    return value_text_end(room, &text, out);
+    return value_text_end(room, &text);
 }
 
-// str.format(): {} and {0} and {name}, !r and !s, and the plain part of the language of formats.
+// str.format(): {} and {0} and {name}, !r and !s, and the plain part of Python's format language.
 struct braces {
     const struct call_arguments *arguments;
     uint32_t next;
@@ -498,7 +453,6 @@ struct braces {
 static const struct value *find_positional(struct scan *scan, struct braces *braces,
                                            struct slice name)
 {
-    ASSERT(braces->arguments->named_count <= braces->arguments->count);
     uint64_t index = braces->next;
     if (name.size == 0) {
         braces->next++;
@@ -506,21 +460,18 @@ static const struct value *find_positional(struct scan *scan, struct braces *bra
     } else {
         braces->numbered = true;
         if (!slice_parse_u64(name, &index)) {
-            (void)value_raise(scan->room, "a number of a field is too large");
-            return NULL;
+            return refuse_argument(scan, "a number of a field is too large");
         }
     }
     if (braces->counted && braces->numbered) {
-        (void)value_raise(scan->room, "cannot switch between automatic and manual field numbering");
-        return NULL;
+        return refuse_argument(scan, "cannot switch between automatic and manual field numbering");
     }
-    const struct call_arguments *arguments = braces->arguments;
-    if (index >= arguments->count - arguments->named_count) {
+    if (index >= positional_count(braces->arguments)) {
         (void)value_raise(scan->room, "Replacement index %u out of range for positional args tuple",
                           (unsigned)index);
-        return NULL;
+        return refuse_argument(scan, "");
     }
-    return &arguments->values[index];
+    return &braces->arguments->values[index];
 }
 
 static const struct value *find_braces_argument(struct scan *scan, struct braces *braces,
@@ -530,23 +481,15 @@ static const struct value *find_braces_argument(struct scan *scan, struct braces
     for (size_t i = 0; i < name.size; i++) {
         digits = digits && name.bytes[i] >= '0' && name.bytes[i] <= '9';
         if (name.bytes[i] == '.' || name.bytes[i] == '[') {
-            (void)value_raise(scan->room,
-                              "attributes and indices in format fields are not implemented");
-            return NULL;
+            return refuse_argument(scan,
+                                   "attributes and indices in format fields are not implemented");
         }
     }
     if (digits) {
         return find_positional(scan, braces, name);
     }
-    const struct call_arguments *arguments = braces->arguments;
-    uint32_t placed = arguments->count - arguments->named_count;
-    for (uint32_t i = 0; i < arguments->named_count; i++) {
-        if (slice_equal(arguments->names[i], name)) {
-            return &arguments->values[placed + i];
-        }
-    }
-    (void)value_raise(scan->room, "a name of the format is missing");
-    return NULL;
+    const struct value *found = call_named(braces->arguments, name);
+    return found != NULL ? found : refuse_argument(scan, "a name of the format is missing");
 }
 
 static bool is_alignment(uint8_t byte)
@@ -554,8 +497,8 @@ static bool is_alignment(uint8_t byte)
     return byte == '<' || byte == '>' || byte == '^';
 }
 
-// [[fill]align][sign][0][width][.precision][type]
-static bool read_specification(struct scan *scan, struct format_field *field, bool *aligned)
+// [[fill]align][sign][0][width][.precision][type]; returns whether it is aligned.
+static bool scan_specification(struct scan *scan, struct format_field *field)
 {
     unsigned size = scan->at < scan->format.size ? utf8_size_of_lead(scan_peek(scan)) : 0;
     size_t behind = scan->at + size;
@@ -566,40 +509,29 @@ static bool read_specification(struct scan *scan, struct format_field *field, bo
         scan->at = behind;
     }
     uint8_t align = scan_peek(scan);
-    *aligned = is_alignment(align);
-    if (*aligned) {
-        field->left = align == '<';
-        field->middle = align == '^';
+    bool aligned = is_alignment(align);
+    field->left = align == '<';
+    field->middle = align == '^';
+    scan->at += aligned;
+    uint8_t sign = scan_peek(scan);
+    if (sign == '+' || sign == '-' || sign == ' ') {
+        field->sign = sign == '-' ? 0 : sign;
         scan->at++;
     }
-    if (scan_peek(scan) == '+' || scan_peek(scan) == '-' || scan_peek(scan) == ' ') {
-        field->sign = scan_peek(scan) == '-' ? 0 : scan_peek(scan);
-        scan->at++;
-    }
-    if (scan_peek(scan) == '0') {
-        // Before a width only, and for numbers only; with an alignment it is the fill.
-        field->zeros = true;
-        scan->at++;
-    }
-    uint32_t precision = 0;
-    if (!scan_count(scan, width_max, &field->width)) {
-        return false;
-    }
-    if (scan_peek(scan) == '.') {
-        scan->at++;
-        if (!scan_count(scan, precision_max, &precision)) {
-            return false;
-        }
-        field->precision = (int32_t)precision;
+    // Before a width only, and for numbers only; with an alignment it is the fill.
+    field->zeros = scan_skip(scan, '0');
+    field->width = scan_count(scan, width_max);
+    if (scan_skip(scan, '.')) {
+        field->precision = (int32_t)scan_count(scan, precision_max);
     }
     if (scan_peek(scan) != '}' && scan->at < scan->format.size) {
         field->type = scan_peek(scan);
         scan->at++;
     }
-    return true;
+    return aligned;
 }
 
-static bool add_specified(struct scan *scan, const struct value *value, struct format_field *field,
+static void add_specified(struct scan *scan, const struct value *value, struct format_field *field,
                           bool aligned)
 {
     bool string = value->kind == VALUE_STRING;
@@ -609,75 +541,59 @@ static bool add_specified(struct scan *scan, const struct value *value, struct f
         (whole_number && (field->type == 0 || field->type == 'd') && field->precision < 0) ||
         ((value_is_whole(value) || value->kind == VALUE_FLOAT) && field->type == 'f');
     if (!known || (field->zeros && aligned)) {
-        return value_raise(scan->room, "this format of a value of type %s is not implemented",
-                           value_type_name(value));
+        (void)value_raise(scan->room, "this format of a value of type %s is not implemented",
+                          value_type_name(value));
+        return;
     }
-    // Strings lean to the left, numbers to the right.
+    // Strings are aligned left, numbers right.
     field->left = aligned ? field->left : string;
     field->type = field->type != 0 ? field->type : (string ? 's' : 'd');
-    return add_format_field(scan->room, field, value, scan->out);
+    add_format_field(scan->room, field, value, scan->out);
 }
 
-static bool format_braces_one(struct scan *scan, struct braces *braces)
+// From after the '{'.
+static void format_braces_field(struct scan *scan, struct braces *braces)
 {
-    size_t begin = scan->at;
-    while (scan->at < scan->format.size && strchr("!:{}", scan_peek(scan)) == NULL) {
-        scan->at++;
-    }
-    struct slice name = slice_of(scan->format.bytes + begin, scan->at - begin);
-    const struct value *value = find_braces_argument(scan, braces, name);
-    if (value == NULL) {
-        return false;
-    }
     struct format_field field = {.precision = -1, .fill = slice_str(" ")};
-    if (scan_peek(scan) == '!') {
-        scan->at++;
-        bool repr = scan_peek(scan) == 'r';
-        if (!repr && scan_peek(scan) != 's') {
-            return value_raise(scan->room, "this conversion is not implemented");
+    struct slice name = scan_until(scan, "!:{}");
+    const struct value *value = find_braces_argument(scan, braces, name);
+    if (scan_skip(scan, '!')) {
+        bool repr = scan_skip(scan, 'r');
+        if (!repr && !scan_skip(scan, 's')) {
+            (void)value_raise(scan->room, "this conversion is not implemented");
+        } else if (!scan_skip(scan, '}')) {
+            (void)value_raise(scan->room, "a format after a conversion is not implemented");
         }
-        scan->at++;
-        if (scan_peek(scan) != '}') {
-            return value_raise(scan->room, "a format after a conversion is not implemented");
-        }
-        scan->at++;
-        return add_as_text(scan->room, &field, value, repr, scan->out);
+        add_as_text(scan->room, &field, value, repr, scan->out);
+        return;
     }
-    bool specified = scan_peek(scan) == ':' && scan->at + 1 < scan->format.size &&
-                     scan->format.bytes[scan->at + 1] != '}';
-    bool aligned = false;
-    scan->at += scan_peek(scan) == ':';
-    if (specified && !read_specification(scan, &field, &aligned)) {
-        return false;
+    bool specified = scan_skip(scan, ':') && scan->at < scan->format.size && scan_peek(scan) != '}';
+    bool aligned = specified && scan_specification(scan, &field);
+    if (!scan_skip(scan, '}')) {
+        (void)value_raise(scan->room, "a field of the format has no end, or is not implemented");
+    } else if (specified) {
+        add_specified(scan, value, &field, aligned);
+    } else {
+        add_as_text(scan->room, &field, value, false, scan->out);
     }
-    if (scan_peek(scan) != '}') {
-        return value_raise(scan->room, "a field of the format has no end, or is not implemented");
-    }
-    scan->at++;
-    return specified ? add_specified(scan, value, &field, aligned)
-                     : add_as_text(scan->room, &field, value, false, scan->out);
 }
 
-bool value_format_braces(struct value_room *room, struct slice format,
-                         const struct call_arguments *arguments, struct value *out)
+struct value value_format_braces(struct value_room *room, struct slice format,
+                                 const struct call_arguments *arguments)
 {
     struct text text = value_text_open(room);
     struct scan scan = {.room = room, .format = format, .out = &text};
     struct braces braces = {.arguments = arguments};
-    while (copy_until(&scan, "{}")) {
+    while (scan_copy(&scan, "{}")) {
         uint8_t brace = scan_peek(&scan);
         scan.at++;
-        if (scan_peek(&scan) == brace) {
+        if (scan_skip(&scan, brace)) {
             text_add(&text, slice_of(&brace, 1));
-            scan.at++;
-            continue;
-        }
-        if (brace == '}') {
-            return value_raise(room, "Single '}' encountered in format string");
-        }
-        if (!value_step(room, 1) || !format_braces_one(&scan, &braces)) {
-            return false;
+        } else if (brace == '}') {
+            (void)value_raise(room, "Single '}' encountered in format string");
+        } else {
+            format_braces_field(&scan, &braces);
         }
     }
-    return value_text_end(room, &text, out);
+    return value_text_end(room, &text);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing is json.dumps, byte for byte.  Reading is json.loads, less what no UTF-8 can hold (halves of
-// surrogate pairs) and what is no JSON (NaN): those are refused.
+// Writing is json.dumps, byte for byte.  Reading is json.loads, but refuses halves of surrogate
+// pairs, which UTF-8 cannot hold, and NaN, which JSON does not have.
 //
-// While reading, the items of containers that have not ended lie at the far end of the arena, growing down;
-// when one ends, its items are moved to the near end, all at once and in their final size.
+// While reading, the items of open containers lie at the far end of the arena, growing down.  When
+// a container ends, its items move to the near end, all at once and in their final size.
 
 #include "base/base.h"
 #include "base/utf8.h"
@@ -17,9 +17,9 @@
 #include <stdlib.h>
 
 enum {
-    // Python refuses to convert longer ones, since that takes quadratic time.
+    // Python refuses to convert longer integers, since that takes quadratic time.
     integer_digits_max = 4300,
-    // Its shortest decimal takes as long as so many other steps.
+    // Finding the shortest decimal takes as long as so many other steps.
     float_steps = 64,
 };
 
@@ -36,11 +36,11 @@ static bool is_json_plain(uint8_t byte, bool ensure_ascii)
     return byte >= 0x20 && byte != '"' && byte != '\\' && (!ensure_ascii || byte < 0x7f);
 }
 
-// How many bytes from `at` on stand for themselves.
+// The number of bytes from `at` on that need no escape.
 static size_t plain_size(struct slice string, size_t at, bool ensure_ascii)
 {
     size_t end = at;
-    // Eight at a time: (word - ones * n) & ~word has the top bit of a byte set when a byte below n is there.
+    // Eight at a time: (word - ones * n) & ~word has a byte's top bit set if a byte is below n.
     const uint64_t ones = 0x0101010101010101;
     for (; string.size - end >= 8; end += 8) {
         uint64_t word;
@@ -99,6 +99,7 @@ static void writer_string(struct slice string, bool ensure_ascii, struct text *o
     text_add_str(out, "\"");
 }
 
+// JSON has no name for these: Python writes them all the same.
 static void writer_float(double number, struct text *out)
 {
     if (isnan(number)) {
@@ -110,7 +111,7 @@ static void writer_float(double number, struct text *out)
     }
 }
 
-// False when it is a container, or nothing that JSON has.
+// False for containers, and for values that JSON does not have.
 static bool writer_scalar(const struct value_json_writer *writer, const struct value *value)
 {
     struct text *out = writer->out;
@@ -122,10 +123,8 @@ static bool writer_scalar(const struct value_json_writer *writer, const struct v
         text_add_str(out, value->boolean ? "true" : "false");
         return true;
     case VALUE_INT:
-        text_add_format(out, "%lld", (long long)value->integer);
-        return true;
     case VALUE_BIG_INT:
-        text_add(out, value->string);
+        value_print(value, out);
         return true;
     case VALUE_FLOAT:
         writer_float(value->number, out);
@@ -151,132 +150,79 @@ static void write_break(const struct value_json_writer *writer, unsigned depth)
     }
 }
 
-static void write_separator(const struct value_json_writer *writer, uint32_t index, unsigned depth)
-{
-    if (index > 0) {
-        text_add(writer->out, writer->item_separator);
-    }
-    write_break(writer, depth);
-}
-
-static bool writer_value(const struct value_json_writer *writer, const struct value *value,
+static void writer_value(const struct value_json_writer *writer, const struct value *value,
                          unsigned depth);
 
-static bool writer_list(const struct value_json_writer *writer, const struct value_list *list,
-                        unsigned depth)
+// Keys that are not strings are written as strings.
+static void writer_key(const struct value_json_writer *writer, const struct value *key)
 {
-    ASSERT(depth > 0 && depth <= value_depth_max);
-    if (list->count == 0) {
-        text_add_str(writer->out, "[]");
-        return true;
+    bool is_string = key->kind == VALUE_STRING;
+    text_add_str(writer->out, is_string ? "" : "\"");
+    if (!writer_scalar(writer, key)) {
+        (void)value_raise(writer->room, "keys must be str, int, float, bool or None, not %s",
+                          value_type_name(key));
     }
-    text_add_str(writer->out, "[");
-    for (uint32_t i = 0; i < list->count; i++) {
-        write_separator(writer, i, depth);
-        if (!writer_value(writer, &list->items[i], depth)) {
-            return false;
-        }
-    }
-    write_break(writer, depth - 1);
-    text_add_str(writer->out, "]");
-    return true;
+    text_add_str(writer->out, is_string ? "" : "\"");
+    text_add(writer->out, writer->key_separator);
 }
 
-// Keys that are no strings are written as strings of what they are.
-static bool writer_key(const struct value_json_writer *writer, const struct value *key)
-{
-    switch (key->kind) {
-    case VALUE_STRING:
-        writer_string(key->string, writer->style->ensure_ascii, writer->out);
-        return true;
-    case VALUE_NONE:
-    case VALUE_BOOL:
-    case VALUE_INT:
-    case VALUE_BIG_INT:
-    case VALUE_FLOAT:
-        text_add_str(writer->out, "\"");
-        (void)writer_scalar(writer, key);
-        text_add_str(writer->out, "\"");
-        return true;
-    default:
-        return value_raise(writer->room, "keys must be str, int, float, bool or None, not %s",
-                           value_type_name(key));
-    }
-}
-
-// The next member in the order of keys after `last`, the first one when that is NULL.  Quadratic, which
-// steps bound; what is sorted has a few members.
-static bool next_sorted(const struct value_json_writer *writer, const struct value_dict *dict,
-                        const struct value_member *last, const struct value_member **out)
+// The next member in the order of keys after `last`; the first one if that is NULL.  Quadratic,
+// which steps bound: dicts that templates sort are small.
+static const struct value_member *next_sorted(const struct value_json_writer *writer,
+                                              const struct value_dict *dict,
+                                              const struct value_member *last)
 {
     const struct value_member *next = NULL;
     for (uint32_t i = 0; i < dict->count; i++) {
         const struct value_member *member = &dict->members[i];
-        int after = 1;
-        int before = -1;
-        if (last != NULL && !value_compare(writer->room, &member->key, &last->key, &after)) {
-            return false;
-        }
-        if (next != NULL && !value_compare(writer->room, &member->key, &next->key, &before)) {
-            return false;
-        }
-        if (after > 0 && before < 0) {
+        if ((last == NULL || value_compare(writer->room, &member->key, &last->key) > 0) &&
+            (next == NULL || value_compare(writer->room, &member->key, &next->key) < 0)) {
             next = member;
         }
     }
-    *out = next;
-    return true;
+    return next != NULL ? next : &dict->members[0];
 }
 
-static bool writer_dict(const struct value_json_writer *writer, const struct value_dict *dict,
-                        unsigned depth)
+// A list, or a dict, whose members are written in the order of `sort_keys`.
+static void writer_container(const struct value_json_writer *writer, const struct value *value,
+                             unsigned depth)
 {
     ASSERT(depth > 0 && depth <= value_depth_max);
-    if (dict->count == 0) {
-        text_add_str(writer->out, "{}");
-        return true;
-    }
+    bool is_dict = value->kind == VALUE_DICT;
+    uint32_t count = is_dict ? value->dict->count : value->list->count;
     const struct value_member *member = NULL;
-    text_add_str(writer->out, "{");
-    for (uint32_t i = 0; i < dict->count; i++) {
-        write_separator(writer, i, depth);
-        if (!writer->style->sort_keys) {
-            member = &dict->members[i];
-        } else if (!next_sorted(writer, dict, member, &member)) {
-            return false;
+    text_add_str(writer->out, is_dict ? "{" : "[");
+    for (uint32_t i = 0; i < count && writer->room->status == STATUS_OK; i++) {
+        text_add(writer->out, i > 0 ? writer->item_separator : slice_of(NULL, 0));
+        write_break(writer, depth);
+        if (!is_dict) {
+            writer_value(writer, &value->list->items[i], depth);
+            continue;
         }
-        if (!writer_key(writer, &member->key)) {
-            return false;
-        }
-        text_add(writer->out, writer->key_separator);
-        if (!writer_value(writer, &member->value, depth)) {
-            return false;
-        }
+        member = writer->style->sort_keys ? next_sorted(writer, value->dict, member)
+                                          : &value->dict->members[i];
+        writer_key(writer, &member->key);
+        writer_value(writer, &member->value, depth);
     }
-    write_break(writer, depth - 1);
-    text_add_str(writer->out, "}");
-    return true;
+    if (count > 0) {
+        write_break(writer, depth - 1);
+    }
+    text_add_str(writer->out, is_dict ? "}" : "]");
 }
 
-static bool writer_value(const struct value_json_writer *writer, const struct value *value,
+static void writer_value(const struct value_json_writer *writer, const struct value *value,
                          unsigned depth)
 {
     if (writer->out->overflow || depth >= value_depth_max) {
-        return value_fail(writer->room, STATUS_TOO_LARGE, "what is written as JSON is too large");
-    }
-    if (!value_step(writer->room, value->kind == VALUE_FLOAT ? float_steps : 1) ||
-        writer_scalar(writer, value)) {
-        return writer->room->status == STATUS_OK;
-    }
-    switch (value->kind) {
-    case VALUE_LIST:
-    case VALUE_TUPLE:
-        return writer_list(writer, value->list, depth + 1);
-    case VALUE_DICT:
-        return writer_dict(writer, value->dict, depth + 1);
-    default:
-        return value_raise(writer->room, "Object of type %s is not JSON serializable",
-                           value_type_name(value));
+        (void)value_fail(writer->room, STATUS_TOO_LARGE, "what is written as JSON is too large");
+    } else if (!value_step(writer->room, value->kind == VALUE_FLOAT ? float_steps : 1) ||
+               writer_scalar(writer, value)) {
+        return;
+    } else if (value_is_sequence(value) || value->kind == VALUE_DICT) {
+        writer_container(writer, value, depth + 1);
+    } else {
+        (void)value_raise(writer->room, "Object of type %s is not JSON serializable",
+                          value_type_name(value));
     }
 }
 
@@ -297,11 +243,9 @@ bool value_to_json(struct value_room *room, const struct value *value,
         writer.key_separator = slice_str(": ");
     }
     size_t before = out->size;
-    if (!writer_value(&writer, value, 0)) {
-        return false;
-    }
+    writer_value(&writer, value, 0);
     if (out->overflow) {
-        return value_fail(room, STATUS_TOO_LARGE, "what is written as JSON is too large");
+        (void)value_fail(room, STATUS_TOO_LARGE, "what is written as JSON is too large");
     }
     return value_step(room, 1 + (out->size - before) / 64);
 }
@@ -332,93 +276,72 @@ static void reader_pop(struct value_json_reader *reader, uint32_t count)
     reader->pending += count;
 }
 
-static bool reader_string(struct value_json_reader *reader, struct slice raw, struct value *out)
+static struct value reader_string(struct value_json_reader *reader, struct slice raw)
 {
     if (raw.size == 0 || memchr(raw.bytes, '\\', raw.size) == NULL) {
-        *out = value_string(raw);
-        return true;
+        return value_string(raw);
     }
+    struct slice string = {0};
     uint8_t *bytes = value_bytes_new(reader->room, raw.size);
-    if (bytes == NULL) {
-        return false;
+    if (bytes != NULL && json_string_decode(raw, bytes, raw.size, &string) != STATUS_OK) {
+        (void)value_raise(reader->room, "a string of the JSON has half a surrogate pair");
     }
-    struct slice string;
-    if (json_string_decode(raw, bytes, raw.size, &string) != STATUS_OK) {
-        return value_raise(reader->room, "a string of the JSON has half a surrogate pair");
-    }
-    *out = value_string(string);
-    return true;
+    return value_string(string);
 }
 
-static bool is_float_text(struct slice text)
+struct value value_read_integer(struct slice digits)
+{
+    ASSERT(digits.size > 0);
+    bool negative = digits.bytes[0] == '-';
+    uint64_t magnitude = 0;
+    struct slice number = slice_of(digits.bytes + negative, digits.size - negative);
+    return slice_parse_u64(number, &magnitude) && magnitude <= (uint64_t)INT64_MAX + negative
+               ? value_int((int64_t)(negative ? 0 - magnitude : magnitude))
+               : (struct value){.kind = VALUE_BIG_INT, .string = digits};
+}
+
+double value_read_float(struct value_room *room, struct slice digits)
+{
+    char brief[64];
+    char *copy = digits.size < sizeof(brief) ? brief : value_bytes_new(room, digits.size + 1);
+    if (copy == NULL) {
+        return 0;
+    }
+    memcpy(copy, digits.bytes, digits.size);
+    copy[digits.size] = '\0';
+    return strtod(copy, NULL);
+}
+
+static struct value reader_number(struct value_json_reader *reader, struct slice text)
 {
     for (size_t i = 0; i < text.size; i++) {
         if (text.bytes[i] == '.' || (text.bytes[i] | 0x20) == 'e') {
-            return true;
+            // Paid here, since the number may be printed where steps are not counted.
+            (void)value_step(reader->room, float_steps);
+            return value_float(value_read_float(reader->room, text));
         }
     }
-    return false;
+    if (text.size - (text.bytes[0] == '-') > integer_digits_max) {
+        (void)value_raise(reader->room, "an integer of the JSON has more than %d digits",
+                          integer_digits_max);
+    }
+    return value_read_integer(text);
 }
 
-static bool reader_integer(struct value_json_reader *reader, struct slice text, struct value *out)
-{
-    ASSERT(text.size > 0);
-    bool negative = text.bytes[0] == '-';
-    size_t digits = text.size - negative;
-    uint64_t magnitude = 0;
-    if (digits > integer_digits_max) {
-        return value_raise(reader->room, "an integer of the JSON has more than %d digits",
-                           integer_digits_max);
-    }
-    struct slice number = slice_of(text.bytes + negative, digits);
-    if (slice_parse_u64(number, &magnitude) && magnitude <= (uint64_t)INT64_MAX + negative) {
-        *out = value_int((int64_t)(negative ? 0 - magnitude : magnitude));
-    } else {
-        *out = (struct value){.kind = VALUE_BIG_INT, .string = text};
-    }
-    return true;
-}
-
-static bool reader_float(struct value_json_reader *reader, struct slice text, struct value *out)
-{
-    ASSERT(text.size > 0);
-    char brief[64];
-    char *copy = brief;
-    // Paid here, since the number may be printed where steps are not counted.
-    if (!value_step(reader->room, float_steps)) {
-        return false;
-    }
-    if (text.size >= sizeof(brief)) {
-        copy = (char *)value_bytes_new(reader->room, text.size + 1);
-        if (copy == NULL) {
-            return false;
-        }
-    }
-    memcpy(copy, text.bytes, text.size);
-    copy[text.size] = '\0';
-    *out = value_float(strtod(copy, NULL));
-    return true;
-}
-
-static bool reader_value(struct value_json_reader *reader, const struct json_value *value,
-                         struct value *out);
+static struct value reader_value(struct value_json_reader *reader, const struct json_value *value);
 
 // Moves the items that were pushed last, the first of them highest up.
-static bool end_list(struct value_json_reader *reader, uint32_t count, struct value *out)
+static struct value end_list(struct value_json_reader *reader, uint32_t count)
 {
     struct value_list *list = value_list_new(reader->room, count);
-    if (list == NULL) {
-        return false;
-    }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
         list->items[i] = reader->pending[count - 1 - i].value;
     }
     reader_pop(reader, count);
-    *out = (struct value){.kind = VALUE_LIST, .list = list};
-    return true;
+    return value_of_list(list);
 }
 
-// Whether a few keys differ, by comparing each with each.
+// Compares each key with each: for a few.
 static bool keys_differ(const struct value_dict *dict)
 {
     for (uint32_t i = 1; i < dict->count; i++) {
@@ -432,33 +355,33 @@ static bool keys_differ(const struct value_dict *dict)
 }
 
 // Of members with the same key the first stays, with the value of the last.
-static bool merge_keys(struct value_room *room, struct value_dict *dict)
+static void merge_keys(struct value_room *room, struct value_dict *dict)
 {
-    // Many keys are sorted: clients choose them, and could choose them so that a table of hashes is slow.
+    // Many keys are sorted: clients choose them, and could make a table of hashes slow.
     enum { compared_max = 16 };
     if (dict->count <= compared_max && keys_differ(dict)) {
-        return true;
+        return;
     }
     struct arena before = *room->arena;
-    struct value_sort_entry *entries = value_sort_entries_new(room, dict->count);
-    if (entries == NULL) {
-        return false;
+    struct value_member **sorted = value_bytes_new(room, dict->count * sizeof(sorted[0]));
+    const struct value **keys = (const struct value **)(void *)sorted;
+    for (uint32_t i = 0; sorted != NULL && i < dict->count; i++) {
+        sorted[i] = &dict->members[i]; // its key is its first field
     }
-    for (uint32_t i = 0; i < dict->count; i++) {
-        entries[i] = (struct value_sort_entry){.key = &dict->members[i].key, .index = i};
+    if (sorted != NULL) {
+        value_sort(room, keys, dict->count, false);
     }
-    if (!value_sort(room, entries, dict->count, false)) {
-        return false;
+    if (room->status != STATUS_OK) {
+        return;
     }
     // Equal keys are neighbours now, in their order.
-    uint32_t first = 0;
+    struct value_member *first = sorted[0];
     for (uint32_t i = 1; i < dict->count; i++) {
-        if (slice_equal(entries[i].key->string, entries[first].key->string)) {
-            struct value_member *repeated = &dict->members[entries[i].index];
-            dict->members[entries[first].index].value = repeated->value;
-            repeated->value.kind = VALUE_UNDEFINED; // no value of JSON is: this one goes
+        if (slice_equal(sorted[i]->key.string, first->key.string)) {
+            first->value = sorted[i]->value;
+            sorted[i]->value.kind = VALUE_UNDEFINED; // JSON has none: marks it for removal
         } else {
-            first = i;
+            first = sorted[i];
         }
     }
     uint32_t kept = 0;
@@ -470,67 +393,63 @@ static bool merge_keys(struct value_room *room, struct value_dict *dict)
     ASSERT(kept > 0 && kept <= dict->count);
     dict->count = kept;
     *room->arena = before;
-    return true;
 }
 
-static bool end_dict(struct value_json_reader *reader, uint32_t count, struct value *out)
+static struct value end_dict(struct value_json_reader *reader, uint32_t count)
 {
     struct value_dict *dict = value_dict_new(reader->room, count);
-    if (dict == NULL) {
-        return false;
-    }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; dict != NULL && i < count; i++) {
         dict->members[i] = reader->pending[count - 1 - i];
     }
     reader_pop(reader, count);
-    *out = (struct value){.kind = VALUE_DICT, .dict = dict};
-    return merge_keys(reader->room, dict);
+    if (dict != NULL) {
+        merge_keys(reader->room, dict);
+    }
+    return value_of_dict(dict);
 }
 
-// json.h bounds how deep this goes.
-static bool reader_container(struct value_json_reader *reader, bool object, struct value *out)
+// json.h bounds the depth of this recursion.
+static struct value reader_container(struct value_json_reader *reader, bool is_object)
 {
     struct json_item item;
     uint32_t count = 0;
     json_enter(&reader->json);
     while (json_next(&reader->json, &item)) {
         struct value_member member = {0};
-        if (!value_step(reader->room, 1) ||
-            (object && !reader_string(reader, item.key, &member.key)) ||
-            !reader_value(reader, &item.value, &member.value) || !reader_push(reader, &member)) {
-            return false;
+        if (is_object) {
+            member.key = reader_string(reader, item.key);
+        }
+        member.value = reader_value(reader, &item.value);
+        if (!value_step(reader->room, 1) || !reader_push(reader, &member)) {
+            return value_none();
         }
         count++;
     }
     if (reader->json.status != STATUS_OK) {
-        return false;
+        return value_none();
     }
-    return object ? end_dict(reader, count, out) : end_list(reader, count, out);
+    return is_object ? end_dict(reader, count) : end_list(reader, count);
 }
 
-static bool reader_value(struct value_json_reader *reader, const struct json_value *value,
-                         struct value *out)
+static struct value reader_value(struct value_json_reader *reader, const struct json_value *value)
 {
     switch (value->kind) {
     case JSON_NULL:
-        *out = value_none();
-        return true;
+        return value_none();
     case JSON_BOOL:
-        *out = value_bool(json_is_true(value));
-        return true;
+        return value_bool(json_is_true(value));
     case JSON_NUMBER:
-        return is_float_text(value->raw) ? reader_float(reader, value->raw, out)
-                                         : reader_integer(reader, value->raw, out);
+        return reader_number(reader, value->raw);
     case JSON_STRING:
-        return reader_string(reader, value->raw, out);
+        return reader_string(reader, value->raw);
     case JSON_ARRAY:
     case JSON_OBJECT:
-        return reader_container(reader, value->kind == JSON_OBJECT, out);
+        return reader_container(reader, value->kind == JSON_OBJECT);
     case JSON_ABSENT:
         break;
     }
     ASSERT(false);
-    return false;
+    return value_none();
 }
 
 bool value_from_json(struct value_room *room, struct slice json, struct value *out)
@@ -546,8 +465,9 @@ bool value_from_json(struct value_room *room, struct slice json, struct value *o
     };
     struct json_item item;
     struct value value = value_none();
-    bool read = value_step(room, 1 + json.size / 64) && json_next(&reader.json, &item) &&
-                reader_value(&reader, &item.value, &value);
+    if (value_step(room, 1 + json.size / 64) && json_next(&reader.json, &item)) {
+        value = reader_value(&reader, &item.value);
+    }
     arena->size = whole;
     enum status status = json_close(&reader.json);
     if (room->status == STATUS_OK && status != STATUS_OK) {
@@ -555,9 +475,9 @@ bool value_from_json(struct value_room *room, struct slice json, struct value *o
                           status == STATUS_TOO_LARGE ? "the JSON is nested too deep"
                                                      : "what is read as JSON is none");
     }
-    if (read && room->status == STATUS_OK) {
-        *out = value;
-        return true;
+    if (room->status != STATUS_OK) {
+        return false;
     }
-    return false;
+    *out = value;
+    return true;
 }

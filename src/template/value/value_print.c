@@ -18,26 +18,22 @@ struct text value_text_open(struct value_room *room)
     return text_over(arena->bytes + arena->used, arena->size - arena->used);
 }
 
-bool value_text_take(struct value_room *room, const struct text *text, struct slice *out)
+struct slice value_text_take(struct value_room *room, const struct text *text)
 {
     ASSERT_SLOW(text->bytes ==
                 room->arena->bytes + room->arena->used); // nothing was taken meanwhile
-    // What fits into the rest may not fit after rounding; then the last few bytes are refused.
+    // A text that fits into the rest may not fit after rounding; then it is refused as well.
     if (text->overflow || arena_take(room->arena, text->size) == NULL) {
-        return value_fail(room, STATUS_TOO_LARGE, "the template takes too much memory");
+        (void)value_fail(room, STATUS_TOO_LARGE, "the template takes too much memory");
+        return slice_str("");
     }
-    *out = text_slice(text);
-    return value_step(room, 1 + text->size / 64);
+    (void)value_step(room, 1 + text->size / 64);
+    return text_slice(text);
 }
 
-bool value_text_end(struct value_room *room, const struct text *text, struct value *out)
+struct value value_text_end(struct value_room *room, const struct text *text)
 {
-    struct slice written;
-    if (!value_text_take(room, text, &written)) {
-        return false;
-    }
-    *out = value_string(written);
-    return true;
+    return value_string(value_text_take(room, text));
 }
 
 // Digits and a decimal exponent: d.ddd * 10^exponent.
@@ -48,24 +44,17 @@ struct decimal {
     bool negative;
 };
 
-// The last digit, which is no 9 where this matters, up by one.
-static void raise_last_digit(char *text)
-{
-    char *last = strchr(text, 'e') - 1;
-    if (*last < '9') {
-        (*last)++;
-    }
-}
-
+// Whether so many digits read back as the number.
 static bool try_digits(double number, int digits, struct decimal *out)
 {
     ASSERT(digits >= 1 && digits <= DBL_DECIMAL_DIG);
     char text[40];
     (void)snprintf(text, sizeof(text), "%.*e", digits - 1, fabs(number));
-    // At a power of two the numbers above are twice as far away as those below.  So the nearest decimal may
-    // be below and too far, and the next one above near enough.
-    if (strtod(text, NULL) < fabs(number)) {
-        raise_last_digit(text);
+    // At a power of two the numbers above are twice as far away as those below.  So the nearest
+    // decimal may be below and too far, and the next one above near enough.
+    char *last = strchr(text, 'e') - 1;
+    if (strtod(text, NULL) < fabs(number) && *last < '9') {
+        (*last)++;
     }
     if (strtod(text, NULL) != fabs(number)) {
         return false;
@@ -84,38 +73,17 @@ static bool try_digits(double number, int digits, struct decimal *out)
     return true;
 }
 
-// Digits of a decimal that survives the way through a double like this one and back: 10^digits is below
-// 2^(bits - 1), with the bits that the number has.  Those below the normal ones have fewer.
-static int surviving_digits(double number)
-{
-    ASSERT(isfinite(number));
-    int exponent;
-    (void)frexp(number, &exponent);
-    int bits = exponent - (DBL_MIN_EXP - DBL_MANT_DIG);
-    int digits = bits < DBL_MANT_DIG ? (bits - 1) * 301 / 1000 : DBL_DIG;
-    return digits > 1 ? digits : 1;
-}
-
-// If as many digits are enough as survive they are the shortest once zeros are off.
+// Every decimal of DBL_DIG digits survives the way through a normal double and back: if so many
+// are enough, they are the shortest once zeros are off.
 static struct decimal shortest(double number)
 {
+    ASSERT(isfinite(number));
     struct decimal decimal = {0};
-    int digits = surviving_digits(number);
-    while (digits < DBL_DECIMAL_DIG && !try_digits(number, digits, &decimal)) {
+    int digits = fabs(number) < DBL_MIN ? 1 : DBL_DIG;
+    while (digits <= DBL_DECIMAL_DIG && !try_digits(number, digits, &decimal)) {
         digits++;
     }
-    if (digits == DBL_DECIMAL_DIG) {
-        (void)try_digits(number, digits, &decimal);
-    }
     return decimal;
-}
-
-static void add_zeros(struct text *out, int count)
-{
-    ASSERT(count >= 0);
-    for (int i = 0; i < count; i++) {
-        text_add_str(out, "0");
-    }
 }
 
 void value_print_float(double number, struct text *out)
@@ -139,13 +107,11 @@ void value_print_float(double number, struct text *out)
         text_add(out, slice_of(decimal.digits + 1, (size_t)count - 1));
         text_add_format(out, "e%c%02d", decimal.exponent < 0 ? '-' : '+', abs(decimal.exponent));
     } else if (point <= 0) {
-        text_add_str(out, "0.");
-        add_zeros(out, -point);
+        text_add_format(out, "0.%.*s", -point, "0000");
         text_add(out, slice_of(decimal.digits, (size_t)count));
     } else if (point >= count) {
         text_add(out, slice_of(decimal.digits, (size_t)count));
-        add_zeros(out, point - count);
-        text_add_str(out, ".0");
+        text_add_format(out, "%.*s.0", point - count, "0000000000000000");
     } else {
         text_add(out, slice_of(decimal.digits, (size_t)point));
         text_add_str(out, ".");
@@ -179,7 +145,7 @@ static void repr_string(struct slice string, struct text *out)
     const char *quote = single && !other ? "\"" : "'";
 
     text_add_str(out, quote);
-    size_t plain = 0; // begin of what has not been written and needs no escape
+    size_t plain = 0; // where the bytes begin that need no escape and are not written yet
     for (size_t at = 0; at < string.size && !out->overflow;) {
         uint8_t byte = string.bytes[at];
         if (byte >= ' ' && byte < 0x7f && byte != '\\' && byte != '\'') {
@@ -215,15 +181,14 @@ static void repr_list(const struct value_list *list, bool tuple, struct text *ou
     text_add_str(out, tuple ? ")" : "]");
 }
 
-static void repr_members(const struct value_member *members, uint32_t count, struct text *out,
-                         unsigned depth)
+static void repr_dict(const struct value_dict *dict, struct text *out, unsigned depth)
 {
     text_add_str(out, "{");
-    for (uint32_t i = 0; i < count && !out->overflow; i++) {
+    for (uint32_t i = 0; i < dict->count && !out->overflow; i++) {
         text_add_str(out, i > 0 ? ", " : "");
-        repr(&members[i].key, out, depth);
+        repr(&dict->members[i].key, out, depth);
         text_add_str(out, ": ");
-        repr(&members[i].value, out, depth);
+        repr(&dict->members[i].value, out, depth);
     }
     text_add_str(out, "}");
 }
@@ -236,17 +201,16 @@ static void repr_container(const struct value *value, struct text *out, unsigned
     }
     switch (value->kind) {
     case VALUE_DICT:
-        repr_members(value->dict->members, value->dict->count, out, depth + 1);
+        repr_dict(value->dict, out, depth + 1);
         return;
     case VALUE_NAMESPACE:
         text_add_str(out, "<Namespace ");
-        repr_members(value->space->members, value->space->count, out, depth + 1);
+        repr_dict(value->space->dict, out, depth + 1);
         text_add_str(out, ">");
         return;
     case VALUE_VIEW:
-        text_add_str(out, value->view->name);
-        text_add_str(out, "(");
-        repr_list(value->view->list, false, out, depth + 1);
+        text_add_format(out, "%s(", value_type_name(value));
+        repr_list(value->list, false, out, depth + 1);
         text_add_str(out, ")");
         return;
     default:
@@ -290,7 +254,7 @@ static void repr(const struct value *value, struct text *out, unsigned depth)
         return;
     case VALUE_CALLABLE:
     case VALUE_GENERATOR:
-        // Python prints where it lies in memory.
+        // Python prints its address.
         out->overflow = true;
         return;
     }
@@ -310,13 +274,12 @@ void value_print(const struct value *value, struct text *out)
     }
 }
 
-bool value_to_string(struct value_room *room, const struct value *value, struct slice *out)
+struct slice value_to_string(struct value_room *room, const struct value *value)
 {
     if (value->kind == VALUE_STRING) {
-        *out = value->string;
-        return true;
+        return value->string;
     }
     struct text text = value_text_open(room);
     value_print(value, &text);
-    return value_text_take(room, &text, out);
+    return value_text_take(room, &text);
 }

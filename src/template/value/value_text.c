@@ -211,7 +211,8 @@ static bool add_mapped(uint32_t code_point, struct case_table runs, struct case_
 #define ADD_MAPPED(code_point, name, out)                                                          \
     add_mapped(code_point, CASE_TABLE(name##_runs), CASE_TABLE(name##_several), out)
 
-// A sigma at the end of a word: a letter is before it and none after it, but for what does not count.
+// Whether a sigma ends a word: the nearest characters that are not ignorable are a letter before
+// it, and none after it.
 static bool is_final(struct slice string, size_t at, size_t size)
 {
     ASSERT(at + size <= string.size);
@@ -260,7 +261,7 @@ static void add_upper(struct slice character, uint32_t code_point, bool title, s
     }
 }
 
-// How many bytes from `at` on are ASCII; their case needs no table.
+// The number of bytes from `at` on that are ASCII; their case needs no table.
 static size_t ascii_size(struct slice string, size_t at)
 {
     ASSERT_SLOW(at <= string.size);
@@ -313,7 +314,7 @@ static void add_one_case(struct slice string, bool upper, struct text *out)
     }
 }
 
-// title(): a letter after what has no case is a title; capitalize(): the very first character is.
+// title() changes each letter after a character without case, capitalize() the first character.
 static void add_title(struct slice string, bool first_only, struct text *out)
 {
     bool begins = true;
@@ -343,14 +344,14 @@ void value_text_add_case(struct slice string, enum value_text_case to, struct te
     }
 }
 
-bool value_text_to_case(struct value_room *room, struct slice string, enum value_text_case to,
-                        struct slice *out)
+struct slice value_text_to_case(struct value_room *room, struct slice string,
+                                enum value_text_case to)
 {
     // Paid before: looking characters up is the cost, not writing them.
     if (!value_step(room, 1 + string.size / 16)) {
-        return false;
+        return slice_str("");
     }
     struct text text = value_text_open(room);
     value_text_add_case(string, to, &text);
-    return value_text_take(room, &text, out);
+    return value_text_take(room, &text);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// builtin_fixture.h -- calls of filters, tests and methods as rows of a table: values as JSON in, Python's
-// repr or the text of an error out.
+// builtin_fixture.h -- calls of filters, tests and methods as rows of a table: values as JSON in,
+// Python's repr or the text of an error out.
 #pragma once
 
 #include "template/builtin/builtins_internal.h"
@@ -25,7 +25,7 @@ static inline struct value with_tuples(struct value value)
     return value;
 }
 
-// What a call gives, printed; a generator as its items.
+// The result of a call, printed; a generator as its items.
 static inline const char *call_row(const struct builtin *builtin, const struct builtin_row *row)
 {
     struct value values[call_argument_max];
@@ -43,12 +43,11 @@ static inline const char *call_row(const struct builtin *builtin, const struct b
         values[arguments.count++] = with_tuples(named.dict->members[i].value);
     }
     struct value out = value_none();
-    const struct value_list *items = NULL;
     if (!builtin_run(builtin, &fixture_room, &subject, &arguments, &out)) {
         return fixture_room.error;
     }
-    if (out.kind == VALUE_GENERATOR && value_iterate(&fixture_room, &out, &items)) {
-        out = (struct value){.kind = VALUE_LIST, .list = items};
+    if (out.kind == VALUE_GENERATOR) {
+        out = value_of_list(value_iterate(&fixture_room, &out));
     }
     return repr_of(&out);
 }
