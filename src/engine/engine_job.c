@@ -15,7 +15,7 @@
 enum { run_tokens = 64 };
 
 __attribute__((format(printf, 3, 4))) static struct engine_job *
-refuse(struct engine_refusal *refusal, uint32_t status, const char *format, ...)
+job_refuse(struct engine_refusal *refusal, uint32_t status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -32,14 +32,14 @@ static struct engine_job *job_refuse_body(struct slice body, enum prompt_api api
     const char *name = api == PROMPT_CHAT ? "messages" : "prompt";
     struct json_value value = {0};
     if (json_find(body, &name, 1, &value) != STATUS_OK) {
-        return refuse(refusal, 400, "the body is not valid JSON");
+        return job_refuse(refusal, 400, "the body is not valid JSON");
     }
     if (value.kind == JSON_ABSENT) {
-        return refuse(refusal, 400, "%s: field required", name);
+        return job_refuse(refusal, 400, "%s: field required", name);
     }
-    return refuse(refusal, 400, "%s: %s", name,
-                  api == PROMPT_CHAT ? "must be a list with at least one message"
-                                     : "must be a text or a list of token ids");
+    return job_refuse(refusal, 400, "%s: %s", name,
+                      api == PROMPT_CHAT ? "must be a list with at least one message"
+                                         : "must be a text or a list of token ids");
 }
 
 // The first one is served under no name, too.
@@ -76,15 +76,15 @@ static bool job_measure(const struct engine_job_rules *rules, const struct engin
     out->prompt_tokens = tokens;
     out->output_tokens = wanted;
     if (tokens == 0) {
-        refuse(refusal, 400, "the prompt is empty");
+        job_refuse(refusal, 400, "the prompt is empty");
         return false;
     }
     if (wanted == 0 || wanted > context_max || !engine_fits(engine, tokens, wanted)) {
-        refuse(refusal, 400,
-               "the prompt has %" PRIu64 " tokens and the response may have %" PRIu64
-               ", which is more than the maximum context length of %" PRIu64
-               " tokens or than the KV cache of %" PRIu64 " tokens",
-               tokens, wanted, context_max, rules->profile->kv_tokens);
+        job_refuse(refusal, 400,
+                   "the prompt has %" PRIu64 " tokens and the response may have %" PRIu64
+                   ", which is more than the maximum context length of %" PRIu64
+                   " tokens or than the KV cache of %" PRIu64 " tokens",
+                   tokens, wanted, context_max, rules->profile->kv_tokens);
         return false;
     }
     return true;
@@ -131,8 +131,8 @@ static void job_name_blocks(struct engine_job *job, const struct engine_job_rule
     job->request.key_count = chain.key_count;
 }
 
-static struct engine_job *allocate(const struct engine *engine, const struct measure *size,
-                                   struct slice salt, bool keeps_ids)
+static struct engine_job *job_allocate(const struct engine *engine, const struct measure *size,
+                                       struct slice salt, bool keeps_ids)
 {
     uint64_t tokens = size->prompt_tokens + size->output_tokens;
     uint32_t block_count = engine_blocks_of(engine, tokens);
@@ -168,19 +168,20 @@ struct engine_job *engine_job_read(const struct engine_job_rules *rules,
     }
     const struct engine_model *model = job_find_model(rules, prompt.model);
     if (model == NULL) {
-        return refuse(refusal, 404, "the model `%.*s` does not exist",
-                      (int)(prompt.model.size < 128 ? prompt.model.size : 128),
-                      (const char *)prompt.model.bytes);
+        return job_refuse(refusal, 404, "the model `%.*s` does not exist",
+                          (int)(prompt.model.size < 128 ? prompt.model.size : 128),
+                          (const char *)prompt.model.bytes);
     }
     if (prompt.sequences != 1) {
-        return refuse(refusal, 400, "only one prompt and one response per request are simulated");
+        return job_refuse(refusal, 400,
+                          "only one prompt and one response per request are simulated");
     }
     if (!job_measure(rules, engine, &prompt, &size, refusal)) {
         return NULL;
     }
-    struct engine_job *job = allocate(engine, &size, prompt.salt, rules->keeps_ids);
+    struct engine_job *job = job_allocate(engine, &size, prompt.salt, rules->keeps_ids);
     if (job == NULL) {
-        return refuse(refusal, 503, "memory is short");
+        return job_refuse(refusal, 503, "memory is short");
     }
     job->is_streamed = prompt.stream;
     job->wants_usage = prompt.wants_usage;

@@ -250,7 +250,7 @@ static struct engine *make_engine(struct engine_node *node)
     return engine_create(node->options.profile, &observer);
 }
 
-static size_t note_count(const struct engine_node *node)
+static size_t node_note_count(const struct engine_node *node)
 {
     return node->options.profile->kv_tokens / node->options.profile->block_tokens;
 }
@@ -262,8 +262,8 @@ static bool make_notes(struct engine_node *node)
     if (node->options.publisher == NULL || profile->host_tokens == 0) {
         return true;
     }
-    node->notes = calloc(note_count(node), sizeof(struct block_note));
-    node->note_ids = calloc(note_count(node) * profile->block_tokens, sizeof(uint32_t));
+    node->notes = calloc(node_note_count(node), sizeof(struct block_note));
+    node->note_ids = calloc(node_note_count(node) * profile->block_tokens, sizeof(uint32_t));
     return node->notes != NULL && node->note_ids != NULL;
 }
 
@@ -286,7 +286,7 @@ struct engine_node *engine_node_create(const struct engine_node_options *options
 
 static void free_notes(struct engine_node *node)
 {
-    for (size_t i = 0; node->notes != NULL && i < note_count(node); i++) {
+    for (size_t i = 0; node->notes != NULL && i < node_note_count(node); i++) {
         free(node->notes[i].salt);
     }
     free(node->notes);

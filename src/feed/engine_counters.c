@@ -172,7 +172,7 @@ static double product_or_unknown(double a, double b)
 }
 
 // The header's table.
-static void derive(const double *fields, double first_tokens, double *values)
+static void counters_derive(const double *fields, double first_tokens, double *values)
 {
     double cached = fields[FIELD_CACHED];
     double behind = fields[FIELD_CACHED_BEHIND];
@@ -238,7 +238,8 @@ void engine_counters_read(struct slice page, struct engine_counters *out)
         .started_s = fields[FIELD_STARTED],
         .ttft = reader.ttft,
     };
-    derive(fields, reader.bucket_row < ARRAY_COUNT(rows) ? reader.ttft.count : -1, out->values);
+    counters_derive(fields, reader.bucket_row < ARRAY_COUNT(rows) ? reader.ttft.count : -1,
+                    out->values);
 }
 
 bool engine_counters_has_any(const struct engine_counters *counters)
@@ -283,7 +284,7 @@ static bool has_fallen(const struct engine_counters *before, const struct engine
     return after->ttft.bucket_count > 0 && after->ttft.count < before->ttft.count;
 }
 
-static double increase(double before, double after)
+static double counter_increase(double before, double after)
 {
     return after > before ? after - before : 0;
 }
@@ -300,7 +301,7 @@ bool engine_counters_since(const struct engine_counters *before,
         bool is_born = before->values[i] < 0 && !before->lists_steps && !after->lists_steps;
         bool is_known = after->values[i] >= 0 && (before->values[i] >= 0 || is_born);
         result.values[i] =
-            is_known ? increase(is_born ? 0 : before->values[i], after->values[i]) : -1;
+            is_known ? counter_increase(is_born ? 0 : before->values[i], after->values[i]) : -1;
     }
     if (before->ttft.bucket_count == 0) {
         *out = result;
@@ -308,9 +309,9 @@ bool engine_counters_since(const struct engine_counters *before,
     }
     if (has_same_bounds(&before->ttft, &after->ttft)) {
         for (uint32_t i = 0; i < result.ttft.bucket_count; i++) {
-            result.ttft.counts[i] = increase(before->ttft.counts[i], after->ttft.counts[i]);
+            result.ttft.counts[i] = counter_increase(before->ttft.counts[i], after->ttft.counts[i]);
         }
-        result.ttft.count = increase(before->ttft.count, after->ttft.count);
+        result.ttft.count = counter_increase(before->ttft.count, after->ttft.count);
         make_monotonic(&result.ttft);
     } else {
         result.ttft.bucket_count = 0;

@@ -55,7 +55,8 @@ void backend_end(struct backend *backend, bool on_trial)
     ASSERT(before > 0);
 }
 
-static void eject(struct backend *backend, uint64_t now_ms, const struct backend_rules *rules)
+static void backend_eject(struct backend *backend, uint64_t now_ms,
+                          const struct backend_rules *rules)
 {
     unsigned ejections = ADD(ejections);
     unsigned doublings = ejections < ejection_doublings_max ? ejections : ejection_doublings_max;
@@ -95,7 +96,7 @@ void backend_judge(struct backend *backend, enum backend_outcome outcome, bool o
         return;
     }
     if (decides || (ejected_until == 0 && failures >= rules->eject_failures)) {
-        eject(backend, now_ms, rules);
+        backend_eject(backend, now_ms, rules);
     }
 }
 

@@ -216,7 +216,7 @@ struct backend *fleet_add(struct fleet *fleet, const struct fleet_spec *spec)
     return backend;
 }
 
-static void retire(struct fleet *fleet, struct fleet_view *view, struct backend *backend)
+static void fleet_retire(struct fleet *fleet, struct fleet_view *view, struct backend *backend)
 {
     struct retired *retired = malloc(sizeof(*retired));
     // Out of memory: the object is leaked, which is better than freed too early.
@@ -242,7 +242,7 @@ void fleet_remove(struct fleet *fleet, struct backend *backend)
     fleet->entry_count--;
     fleet->changed = true;
     atomic_store_explicit(&backend->shared.removed, true, memory_order_release);
-    retire(fleet, NULL, backend); // its ticket is drawn when a view without it is published
+    fleet_retire(fleet, NULL, backend); // its ticket is drawn when a view without it is published
 }
 
 void fleet_set_weight(struct fleet *fleet, struct backend *backend, uint32_t weight)
@@ -348,7 +348,7 @@ bool fleet_publish(struct fleet *fleet)
         return true;
     }
     uint64_t ticket = reclaim_ticket(fleet->reclaim);
-    retire(fleet, old, NULL);
+    fleet_retire(fleet, old, NULL);
     for (struct retired *retired = fleet->retired; retired != NULL; retired = retired->next) {
         retired->ticket = retired->ticket == 0 ? ticket : retired->ticket;
     }

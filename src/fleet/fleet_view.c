@@ -139,7 +139,7 @@ static struct fleet_view_model *view_model_place(const struct fleet_view *view, 
     return &view->models[at];
 }
 
-static const char *keep_string(struct view_build *build, const char *text)
+static const char *view_keep_string(struct view_build *build, const char *text)
 {
     size_t size = strlen(text) + 1;
     char *kept = build->strings;
@@ -160,7 +160,7 @@ static struct fleet_view_model *view_add_model(struct view_build *build, const c
     }
     build->models_left--;
     *model = (struct fleet_view_model){
-        .name = keep_string(build, name),
+        .name = view_keep_string(build, name),
         .hash = hash_name(slice_str(name)),
         .group = {.pool = UINT32_MAX},
     };
@@ -187,7 +187,7 @@ static uint32_t view_describe_model(struct view_build *build, const char *name, 
     }
     model->group.pool = model->group.pool == UINT32_MAX ? pool : model->group.pool;
     if (model->document == NULL && document != NULL) {
-        model->document = keep_string(build, document);
+        model->document = view_keep_string(build, document);
     }
     return (uint32_t)(model - build->view->models);
 }

@@ -37,7 +37,7 @@ struct learner {
 // A sample moves the value towards itself, by one step at most.  The first step is a factor of a
 // hundred and each next one 0.6 of it in log, so that later samples repair an early outlier.  Later
 // up and down steps differ, which makes it a quantile.  Two writers at once lose one sample.
-static void learn(const struct learner *learner, float sample)
+static void load_learn(const struct learner *learner, float sample)
 {
     if (!(sample > 0) || !isfinite(sample)) {
         return;
@@ -126,7 +126,7 @@ static void learn_prefill(struct load *load, const struct load_request *request,
                               .start = PREFILL_SHIPPED_TOKEN_MS,
                               .quantile = 0.3F,
                               .step = 0.035F};
-    learn(&learner, sample);
+    load_learn(&learner, sample);
 }
 
 static void learn_step(struct load *load, struct load_request *request, uint64_t now_us)
@@ -141,7 +141,7 @@ static void learn_step(struct load *load, struct load_request *request, uint64_t
                               .quantile = 0.5F,
                               .step = 0.025F};
     if (now_us > request->last_us) {
-        learn(&learner, (float)(now_us - request->last_us) / 1000 / (float)tokens);
+        load_learn(&learner, (float)(now_us - request->last_us) / 1000 / (float)tokens);
     }
     request->sampled_tokens = request->output_tokens;
     request->last_us = now_us;
@@ -207,7 +207,7 @@ static float not_below_zero(float value)
 }
 
 // Unreported values and NaN become -1.
-static float said(float value)
+static float load_reported(float value)
 {
     return value >= 0 && value < 1e9F ? value : -1;
 }
@@ -233,9 +233,9 @@ static float usage_now(const struct load *load)
 
 void load_report(struct load *load, const struct load_report *report, uint64_t now_ms)
 {
-    STORE(&load->reported_running, said(report->running));
-    STORE(&load->reported_waiting, said(report->waiting));
-    STORE(&load->reported_kv_usage, fminf(said(report->kv_usage), 1));
+    STORE(&load->reported_running, load_reported(report->running));
+    STORE(&load->reported_waiting, load_reported(report->waiting));
+    STORE(&load->reported_kv_usage, fminf(load_reported(report->kv_usage), 1));
     STORE(&load->reported_own_requests, LOAD(&load->requests));
     STORE(&load->reported_own_tokens, own_tokens(load));
     if (report->cache_tokens >= 1 && report->cache_tokens < 1e15) {

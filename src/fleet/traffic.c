@@ -30,7 +30,7 @@ void traffic_arrive(struct traffic *traffic, uint64_t now_us)
 }
 
 // Sample number `turn`, from 0: a plain mean until the window is full, then an exponential one.
-static void blend(_Atomic float *mean, float sample, uint64_t turn)
+static void traffic_blend(_Atomic float *mean, float sample, uint64_t turn)
 {
     if (!(sample >= 0) || !isfinite(sample)) {
         return;
@@ -45,20 +45,20 @@ void traffic_routed(struct traffic *traffic, float prefill_ms)
     // Each request arrives before it is routed, so that arrivals count the samples well enough.
     uint64_t arrivals = LOAD(&traffic->arrival_count);
     uint64_t turn = arrivals > 0 ? arrivals - 1 : 0;
-    blend(&traffic->prefill_ms, prefill_ms, turn);
+    traffic_blend(&traffic->prefill_ms, prefill_ms, turn);
 }
 
 void traffic_reused(struct traffic *traffic, bool lasts)
 {
     uint64_t turn = ADD(&traffic->reuse_count, 1);
-    blend(&traffic->scarcity, lasts ? 0 : 1, turn);
+    traffic_blend(&traffic->scarcity, lasts ? 0 : 1, turn);
 }
 
 void traffic_complete(struct traffic *traffic, float decode_ms, uint32_t output_tokens)
 {
     uint64_t turn = ADD(&traffic->completion_count, 1);
-    blend(&traffic->decode_ms, decode_ms, turn);
-    blend(&traffic->output_tokens, (float)output_tokens, turn);
+    traffic_blend(&traffic->decode_ms, decode_ms, turn);
+    traffic_blend(&traffic->output_tokens, (float)output_tokens, turn);
 }
 
 void traffic_learn_text(struct traffic *traffic, uint64_t text_size, uint64_t prompt_tokens)
@@ -69,8 +69,8 @@ void traffic_learn_text(struct traffic *traffic, uint64_t text_size, uint64_t pr
         return;
     }
     uint64_t turn = ADD(&traffic->text_count, 1);
-    blend(&traffic->text_size, (float)text_size, turn);
-    blend(&traffic->text_tokens, (float)prompt_tokens, turn);
+    traffic_blend(&traffic->text_size, (float)text_size, turn);
+    traffic_blend(&traffic->text_tokens, (float)prompt_tokens, turn);
 }
 
 uint32_t traffic_tokens_of(const struct traffic *traffic, uint64_t text_size)

@@ -152,7 +152,7 @@ static int on_value(llhttp_t *parser, const char *at, size_t size)
     return HPE_OK;
 }
 
-static struct slice trimmed(struct slice text)
+static struct slice head_trim(struct slice text)
 {
     while (text.size > 0 && (text.bytes[0] == ' ' || text.bytes[0] == '\t')) {
         text = slice_of(text.bytes + 1, text.size - 1);
@@ -169,7 +169,7 @@ static struct slice list_next(struct slice *list)
 {
     const uint8_t *comma = list->size == 0 ? NULL : memchr(list->bytes, ',', list->size);
     size_t size = comma == NULL ? list->size : (size_t)(comma - list->bytes);
-    struct slice item = trimmed(slice_of(list->bytes, size));
+    struct slice item = head_trim(slice_of(list->bytes, size));
     size_t used = comma == NULL ? size : size + 1;
 
     *list = slice_of(list->bytes + used, list->size - used);
@@ -200,7 +200,7 @@ static int on_value_complete(llhttp_t *parser)
         field->value_at = field->name_at + field->name_size; // an empty value
     }
     head->span = SPAN_NONE;
-    struct slice value = trimmed(http_field_value(head, field));
+    struct slice value = head_trim(http_field_value(head, field));
     field->value_at += (uint32_t)(value.bytes - http_field_value(head, field).bytes);
     field->value_size = (uint32_t)value.size;
     if (!is_token(name)) {

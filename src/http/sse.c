@@ -94,7 +94,7 @@ struct sse_reading {
 // A further line of data goes behind the first.  Of an event that lies in the caller's bytes,
 // nothing of which is held, that is in the buffer; of one in the buffer it is over lines already
 // read, since each gives up its name and its end.
-static void join(struct sse *sse, struct sse_reading *reading, struct slice line)
+static void sse_join(struct sse *sse, struct sse_reading *reading, struct slice line)
 {
     if (!reading->is_joined && sse->held == 0) {
         if (sse->buffer == NULL || reading->data.size > sse->capacity) {
@@ -137,7 +137,7 @@ static void take_line(struct sse *sse, struct sse_reading *reading, struct slice
     }
     if (sse_read_field(line, "data", &value)) {
         if (reading->has_data) {
-            join(sse, reading, value);
+            sse_join(sse, reading, value);
         } else {
             reading->data = value;
             reading->has_data = true;

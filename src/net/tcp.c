@@ -102,7 +102,7 @@ void address_format(const struct address *address, struct text *out)
 // Tokens are small and must not wait for more; a peer that vanished without a word is noticed
 // within two minutes.  Connections inherit all this from their listener.  Best effort: sockets that
 // know no such options work too.
-static void tune(int fd)
+static void tcp_tune(int fd)
 {
     static const struct {
         int level;
@@ -119,7 +119,7 @@ static void tune(int fd)
     }
 }
 
-static enum status bind_to(const struct address *address, int share, int *out)
+static enum status tcp_bind(const struct address *address, int share, int *out)
 {
     enum status status = STATUS_IO;
     int on = 1;
@@ -146,10 +146,10 @@ out:
 enum status tcp_listen(const struct address *address, int *out)
 {
     int fd = -1;
-    if (bind_to(address, 1, &fd) != STATUS_OK) {
+    if (tcp_bind(address, 1, &fd) != STATUS_OK) {
         return STATUS_IO;
     }
-    tune(fd);
+    tcp_tune(fd);
     if (listen(fd, listen_backlog) == -1) {
         tcp_close(&fd);
         return STATUS_IO;
@@ -162,7 +162,7 @@ enum status tcp_probe_bind(const struct address *address)
 {
     int fd = -1;
     // Without listening: a client that comes meanwhile is refused, not accepted and cut.
-    enum status status = bind_to(address, 0, &fd);
+    enum status status = tcp_bind(address, 0, &fd);
     tcp_close(&fd);
     return status;
 }
@@ -215,7 +215,7 @@ enum status tcp_connect(const struct address *address, int *out)
     if (fd == -1) {
         return is_our_lack(errno) ? STATUS_EXHAUSTED : STATUS_IO;
     }
-    tune(fd);
+    tcp_tune(fd);
     if (connect(fd, as_sockaddr(address), address->size) == -1 && errno != EINPROGRESS) {
         status = is_our_lack(errno) ? STATUS_EXHAUSTED : STATUS_IO;
         goto out;

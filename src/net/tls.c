@@ -316,7 +316,7 @@ static const char *protocol_failed(const SSL *openssl)
 }
 
 // Judges a call that returned `result`, made right before: errno and the queue are still its own.
-static enum status outcome(struct tls_session *session, int result)
+static enum status tls_outcome(struct tls_session *session, int result)
 {
     switch (SSL_get_error(session->openssl, result)) {
     case SSL_ERROR_NONE:
@@ -352,7 +352,7 @@ enum status tls_handshake(struct tls_session *session)
     if (!before_call(session)) {
         return STATUS_IO;
     }
-    return outcome(session, SSL_do_handshake(session->openssl));
+    return tls_outcome(session, SSL_do_handshake(session->openssl));
 }
 
 enum status tls_read(struct tls_session *session, void *bytes, size_t capacity, size_t *size)
@@ -363,7 +363,8 @@ enum status tls_read(struct tls_session *session, void *bytes, size_t capacity, 
         return STATUS_IO;
     }
     size_t moved = 0;
-    enum status status = outcome(session, SSL_read_ex(session->openssl, bytes, capacity, &moved));
+    enum status status =
+        tls_outcome(session, SSL_read_ex(session->openssl, bytes, capacity, &moved));
     if (status == STATUS_OK) {
         *size = moved;
     }
@@ -386,7 +387,7 @@ enum status tls_write(struct tls_session *session, struct slice bytes, size_t *s
     }
     size_t moved = 0;
     enum status status =
-        outcome(session, SSL_write_ex(session->openssl, bytes.bytes, count, &moved));
+        tls_outcome(session, SSL_write_ex(session->openssl, bytes.bytes, count, &moved));
     session->sealed = status == STATUS_AGAIN ? count : 0;
     if (status == STATUS_OK) {
         *size = moved;

@@ -38,7 +38,7 @@ int figures_order(const void *a, const void *b)
 }
 
 // Between the two nearest of the sorted values, in proportion.
-static double percentile(const double *sorted, uint32_t count, double percent)
+static double figures_percentile(const double *sorted, uint32_t count, double percent)
 {
     double place = percent / 100 * (double)(count - 1);
     uint32_t below = (uint32_t)place;
@@ -47,7 +47,7 @@ static double percentile(const double *sorted, uint32_t count, double percent)
 }
 
 // Sorts the values.
-static struct distribution distribution(double *values, uint32_t count)
+static struct distribution distribution_of(double *values, uint32_t count)
 {
     if (count == 0) {
         return (struct distribution){0};
@@ -59,14 +59,14 @@ static struct distribution distribution(double *values, uint32_t count)
     }
     return (struct distribution){
         .mean = sum / count,
-        .p50 = percentile(values, count, 50),
-        .p90 = percentile(values, count, 90),
-        .p99 = percentile(values, count, 99),
+        .p50 = figures_percentile(values, count, 50),
+        .p90 = figures_percentile(values, count, 90),
+        .p99 = figures_percentile(values, count, 99),
         .max = values[count - 1],
     };
 }
 
-static double balance(const uint64_t *work, uint32_t backend_count)
+static double figures_balance(const uint64_t *work, uint32_t backend_count)
 {
     uint64_t sum = 0;
     uint64_t most = 0;
@@ -118,14 +118,14 @@ static void tally_conclude(struct figures_tally *tally, uint32_t backend_count, 
         out->requests_per_s = tally->count / out->span_s;
         out->output_per_s = (double)tally->output_tokens / out->span_s;
     }
-    out->balance = balance(tally->work_tokens, backend_count);
-    out->request_balance = balance(tally->requests, backend_count);
-    out->e2e = distribution(tally->e2e_ms, tally->count);
-    out->ttft = distribution(tally->ttft_ms, tally->count);
+    out->balance = figures_balance(tally->work_tokens, backend_count);
+    out->request_balance = figures_balance(tally->requests, backend_count);
+    out->e2e = distribution_of(tally->e2e_ms, tally->count);
+    out->ttft = distribution_of(tally->ttft_ms, tally->count);
     for (int i = 0; i < figure_curve_points; i++) {
-        out->ttft_curve[i] = percentile(tally->ttft_ms, tally->count, i);
+        out->ttft_curve[i] = figures_percentile(tally->ttft_ms, tally->count, i);
     }
-    out->tpot = distribution(tally->tpot_ms, tally->paced_count);
+    out->tpot = distribution_of(tally->tpot_ms, tally->paced_count);
 }
 
 void figures_sum(const struct figure_sample *samples, uint32_t sample_count, double from_ms,

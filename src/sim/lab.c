@@ -88,7 +88,7 @@ static void lab_begin_step(struct lab *lab, struct lab_replica *replica)
     }
 }
 
-static void note_sample(struct lab *lab, const struct lab_flight *flight)
+static void lab_note_sample(struct lab *lab, const struct lab_flight *flight)
 {
     lab->samples = array_grow(lab->samples, lab->sample_count, &lab->sample_capacity,
                               sizeof(struct figure_sample));
@@ -105,7 +105,7 @@ static void note_sample(struct lab *lab, const struct lab_flight *flight)
 
 static void lab_finish(struct lab *lab, struct lab_flight *flight)
 {
-    note_sample(lab, flight);
+    lab_note_sample(lab, flight);
     feedback_complete(&flight->feedback,
                       &(struct feedback_usage){.has_cached_tokens = true,
                                                .cached_tokens = flight->request.cached_tokens,
@@ -118,7 +118,7 @@ static void lab_finish(struct lab *lab, struct lab_flight *flight)
     free(flight);
 }
 
-static void got_token(void *owner, struct engine_request *request, bool is_last)
+static void lab_got_token(void *owner, struct engine_request *request, bool is_last)
 {
     struct lab_replica *replica = owner;
     struct lab *lab = replica->lab;
@@ -160,7 +160,7 @@ static void lab_make_keys(const struct lab *lab, struct lab_flight *flight)
     flight->request.blocks = (uint32_t *)(flight->router_keys + flight->router_key_count);
 }
 
-static struct lab_flight *make_flight(const struct lab *lab, const struct work_item *item)
+static struct lab_flight *lab_make_flight(const struct lab *lab, const struct work_item *item)
 {
     uint32_t block_tokens = lab->options->profile->block_tokens;
     uint32_t tokens = item->prompt_tokens + item->output_tokens;
@@ -228,7 +228,7 @@ static void lab_send(struct lab *lab)
         workload_done(lab->workload, &item, lab->now_us - begin_us);
         return;
     }
-    struct lab_flight *flight = make_flight(lab, &item);
+    struct lab_flight *flight = lab_make_flight(lab, &item);
     lab_choose(lab, flight);
     lab->flying_count++;
     struct lab_replica *replica = &lab->replicas[flight->replica];
@@ -238,7 +238,7 @@ static void lab_send(struct lab *lab)
     }
 }
 
-static void scrape(struct lab *lab)
+static void lab_scrape(struct lab *lab)
 {
     for (uint32_t i = 0; i < lab->options->backend_count; i++) {
         struct engine_status status;
@@ -275,7 +275,7 @@ static bool lab_advance(struct lab *lab)
     }
     if (lab->scrape_us <= next_us) {
         lab->now_us = lab->scrape_us;
-        scrape(lab);
+        lab_scrape(lab);
     } else if (step_us <= due_us) {
         lab->now_us = step_us;
         struct lab_replica *replica = due_queue_pop(&lab->steps).what;
@@ -298,7 +298,7 @@ static bool set_up_replica(struct lab *lab, uint32_t number)
     *replica = (struct lab_replica){.lab = lab, .number = number};
     replica->backend = fleet_add(lab->fleet, &spec);
     replica->engine = engine_create(
-        lab->options->profile, &(struct engine_observer){.owner = replica, .token = got_token});
+        lab->options->profile, &(struct engine_observer){.owner = replica, .token = lab_got_token});
     ASSERT(replica->backend == NULL || replica->backend->slot == number);
     return replica->backend != NULL && replica->engine != NULL;
 }
@@ -421,7 +421,7 @@ static void lab_sum_up(struct lab *lab, struct lab_result *out)
 }
 
 // Requests still in flight when time is up have failed.
-static void abandon(struct lab *lab)
+static void lab_abandon(struct lab *lab)
 {
     for (uint32_t i = 0; i < lab->options->backend_count; i++) {
         struct engine_request *request;
@@ -455,7 +455,7 @@ bool lab_run(const struct lab_options *options, struct lab_result *out, char err
     while (runs && lab->now_us < end_us && lab_advance(lab)) {
     }
     if (runs) {
-        abandon(lab);
+        lab_abandon(lab);
         lab_sum_up(lab, out);
     }
     lab_tear_down(lab);

@@ -22,8 +22,8 @@ enum { replicas_max = 16 };
 static const char *const judges[] = {"warm", "smetric", "cache_aware", "gaie"};
 
 // Completions per second while requests still arrive.
-static bool throughput(const struct lab_options *options, const char *policy, double rate,
-                       double *out, char error[lab_error_size])
+static bool lab_throughput(const struct lab_options *options, const char *policy, double rate,
+                           double *out, char error[lab_error_size])
 {
     struct lab_options run = *options;
     struct lab_result result;
@@ -37,13 +37,13 @@ static bool throughput(const struct lab_options *options, const char *policy, do
     return true;
 }
 
-static bool best_throughput(const struct lab_options *options, double rate, double *out,
-                            char error[lab_error_size])
+static bool lab_best_throughput(const struct lab_options *options, double rate, double *out,
+                                char error[lab_error_size])
 {
     *out = 0;
     for (size_t i = 0; i < ARRAY_COUNT(judges); i++) {
         double completed;
-        if (!throughput(options, judges[i], rate, &completed, error)) {
+        if (!lab_throughput(options, judges[i], rate, &completed, error)) {
             return false;
         }
         *out = completed > *out ? completed : *out;
@@ -57,7 +57,7 @@ struct usual {
     double output_tokens;
 };
 
-static struct usual look_at(const struct lab_options *options)
+static struct usual workload_usual_sizes(const struct lab_options *options)
 {
     struct workload_options sample = options->workload;
     char error[workload_error_size];
@@ -87,7 +87,7 @@ static double batch_of(const struct profile *profile, const struct usual *usual)
 }
 
 // A rate to begin with: a prompt of the workload, half of it cached, and its share of a full batch.
-static double guess(const struct lab_options *options, const struct usual *usual)
+static double saturation_guess(const struct lab_options *options, const struct usual *usual)
 {
     const struct profile *profile = options->profile;
     uint32_t computed = (uint32_t)(usual->prompt_tokens / 2) + 1;
@@ -101,7 +101,7 @@ static double guess(const struct lab_options *options, const struct usual *usual
 bool lab_saturation(const struct lab_options *options, double *rate, char error[lab_error_size])
 {
     struct lab_options run = *options;
-    struct usual usual = look_at(options);
+    struct usual usual = workload_usual_sizes(options);
     double scale = fmax(1, (double)options->backend_count / replicas_max);
 
     run.backend_count =
@@ -113,8 +113,9 @@ bool lab_saturation(const struct lab_options *options, double *rate, char error[
     run.workload.requests = (uint32_t)fmax(options->workload.requests, fill);
     // One judge says about where, then all of them how much.
     double first;
-    if (!throughput(&run, judges[0], guess(&run, &usual) * first_overload, &first, error) ||
-        !best_throughput(&run, first * overload, rate, error)) {
+    if (!lab_throughput(&run, judges[0], saturation_guess(&run, &usual) * first_overload, &first,
+                        error) ||
+        !lab_best_throughput(&run, first * overload, rate, error)) {
         return false;
     }
     *rate *= scale;

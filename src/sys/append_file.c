@@ -89,7 +89,7 @@ static enum status append_size_of(const struct append_file *file, uint64_t *out)
     return STATUS_OK;
 }
 
-static enum status mend(struct append_file *file)
+static enum status append_mend(struct append_file *file)
 {
     if (file->is_torn && ftruncate(file->fd, (off_t)file->whole_size) == -1 && errno != EINVAL) {
         return STATUS_IO;
@@ -121,7 +121,7 @@ enum status append_file_add(struct append_file *file, struct slice portion, uint
     size_t written = 0;
     ASSERT(file->fd != -1);
 
-    if (mend(file) != STATUS_OK || append_size_of(file, &before) != STATUS_OK) {
+    if (append_mend(file) != STATUS_OK || append_size_of(file, &before) != STATUS_OK) {
         return STATUS_IO;
     }
     if (before > size_max || portion.size > size_max - before) {
@@ -132,7 +132,7 @@ enum status append_file_add(struct append_file *file, struct slice portion, uint
         int saved_errno = errno;
         file->is_torn = true;
         file->whole_size = before;
-        (void)mend(file); // or later
+        (void)append_mend(file); // or later
         errno = saved_errno;
     }
     return status;

@@ -45,7 +45,7 @@ void log_set_format(enum log_format format)
 }
 
 // Anything a peer could have put into a message must not look like another line.
-static void flatten(char *text, size_t size)
+static void log_flatten(char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
         unsigned char byte = (unsigned char)text[i];
@@ -99,7 +99,7 @@ static void log_compose(struct text *line, enum log_level level, char *message, 
     char now[time_size_max];
 
     write_time(now, sizeof(now));
-    flatten(message, size);
+    log_flatten(message, size);
     if (atomic_load_explicit(&format_now, memory_order_relaxed) == LOG_FORMAT_JSON) {
         text_add_format(line, "{\"time\":\"%s\",\"level\":\"%s\",\"message\":", now, names[level]);
         add_message(line, message, size);

@@ -110,7 +110,7 @@ static enum status terminal_enter(struct terminal *terminal)
     return STATUS_OK;
 }
 
-static void crash(int number)
+static void terminal_crash(int number)
 {
     struct terminal *terminal = at_crash;
     at_crash = NULL;
@@ -123,7 +123,7 @@ static void crash(int number)
 static void watch_crashes(struct terminal *terminal)
 {
     struct sigaction action = {.sa_flags = (int)SA_RESETHAND | SA_NODEFER};
-    action.sa_handler = crash;
+    action.sa_handler = terminal_crash;
     at_crash = terminal;
     for (size_t i = 0; i < ARRAY_COUNT(fatal_signals); i++) {
         ASSERT(sigaction(fatal_signals[i], &action, &terminal->crash_before[i]) == 0);
@@ -201,7 +201,7 @@ static void terminal_heard(struct terminal *terminal, uint32_t number)
     }
 }
 
-static void signals_ready(struct loop_source *source, uint32_t events)
+static void terminal_signals_ready(struct loop_source *source, uint32_t events)
 {
     struct terminal *terminal = ((struct terminal_source *)source)->terminal;
     struct signalfd_siginfo info;
@@ -253,7 +253,8 @@ enum status terminal_open(struct loop *loop, const struct terminal_listener *lis
     terminal->listener = *listener;
     terminal->size_max = size_max;
     terminal->keys = (struct terminal_source){{.fd = -1, .ready = keys_ready}, terminal};
-    terminal->signals = (struct terminal_source){{.fd = -1, .ready = signals_ready}, terminal};
+    terminal->signals =
+        (struct terminal_source){{.fd = -1, .ready = terminal_signals_ready}, terminal};
     ASSERT(pthread_sigmask(SIG_SETMASK, NULL, &terminal->mask_before) == 0);
     terminal->pending = malloc(size_max);
     terminal->keys.source.fd = open_anew();

@@ -103,7 +103,7 @@ static double squares_of(const struct calibration_model *model, const struct ste
 }
 
 // Gauss, with pivots; `a` has the right side as its last column.  False: no one solution.
-static bool solve(double a[n][n + 1], double out[n])
+static bool fit_solve(double a[n][n + 1], double out[n])
 {
     for (uint32_t column = 0; column < n; column++) {
         uint32_t pivot = column;
@@ -177,14 +177,14 @@ static void find_slopes(const struct calibration_model *model, const double logs
     }
 }
 
-static double clamped(double value, double low, double high)
+static double fit_clamp(double value, double low, double high)
 {
     return value < low ? low : (value > high ? high : value);
 }
 
 // One move of at most a factor of e^2 in each constant.
-static bool propose(const struct slopes *slopes, double lambda, const double from[n],
-                    const double start[n], double out[n])
+static bool fit_propose(const struct slopes *slopes, double lambda, const double from[n],
+                        const double start[n], double out[n])
 {
     double a[n][n + 1];
     double move[n];
@@ -196,18 +196,18 @@ static bool propose(const struct slopes *slopes, double lambda, const double fro
         a[i][i] += lambda * (slopes->square[i][i] + 1e-9);
         a[i][n] = slopes->down[i];
     }
-    if (!solve(a, move)) {
+    if (!fit_solve(a, move)) {
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {
         double high = is_sharpness(i) ? sharpness_log_max : start[i] + span;
-        out[i] = clamped(from[i] + clamped(move[i], -2, 2), start[i] - span, high);
+        out[i] = fit_clamp(from[i] + fit_clamp(move[i], -2, 2), start[i] - span, high);
     }
     return true;
 }
 
 // Walks down from `logs`, and returns the sum of squares where it ends.
-static double descend(const struct calibration_model *model, double logs[n])
+static double fit_descend(const struct calibration_model *model, double logs[n])
 {
     double start[n];
     double next[n];
@@ -221,7 +221,7 @@ static double descend(const struct calibration_model *model, double logs[n])
         double before = sum;
         find_slopes(model, logs, &slopes);
         for (bool is_lower = false; !is_lower && lambda < 1e8;) {
-            if (propose(&slopes, lambda, logs, start, next)) {
+            if (fit_propose(&slopes, lambda, logs, start, next)) {
                 step = step_of(next);
                 double there = squares_of(model, &step);
                 is_lower = there < sum;
@@ -294,7 +294,7 @@ static void fit_begin(const struct extent *extent, double sharpness, double shar
 }
 
 // Zeroes the constants without which the fit is as good.
-static void drop_idle(const struct calibration_model *model, struct step_model *step)
+static void fit_drop_idle(const struct calibration_model *model, struct step_model *step)
 {
     double sum = squares_of(model, step);
     for (uint32_t i = 0; i < n; i++) {
@@ -326,7 +326,7 @@ static bool rows_differ(const struct calibration_row *rows, uint32_t count, bool
 }
 
 // Whether every constant has rows that differ in the count that it multiplies.
-static bool tells_apart(const struct calibration_model *model)
+static bool fit_is_determined(const struct calibration_model *model)
 {
     return rows_differ(model->prefill, model->prefill_count, false) &&
            rows_differ(model->prefill, model->prefill_count, true) &&
@@ -360,7 +360,7 @@ enum status calibration_fit(const struct calibration_model *model, struct calibr
 {
     static const double sharpnesses[] = {1.5, 2.5, 6};
     static const double shares[] = {0.02, 0.2, 1};
-    if (!tells_apart(model)) {
+    if (!fit_is_determined(model)) {
         return STATUS_EXHAUSTED;
     }
     struct extent extent = extent_of(model);
@@ -370,14 +370,14 @@ enum status calibration_fit(const struct calibration_model *model, struct calibr
         for (size_t k = 0; k < ARRAY_COUNT(shares); k++) {
             double logs[n];
             fit_begin(&extent, sharpnesses[i], shares[k], logs);
-            double sum = descend(model, logs);
+            double sum = fit_descend(model, logs);
             if (sum < lowest) {
                 lowest = sum;
                 best = step_of(logs);
             }
         }
     }
-    drop_idle(model, &best);
+    fit_drop_idle(model, &best);
     calibration_judge(model, &best, out);
     return STATUS_OK;
 }

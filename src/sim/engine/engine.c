@@ -199,7 +199,7 @@ struct engine_request *engine_any(const struct engine *engine)
 }
 
 // The youngest running request gives up its blocks.
-static struct engine_request *preempt(struct engine *engine)
+static struct engine_request *engine_preempt(struct engine *engine)
 {
     struct engine_request *victim = engine->running[--engine->running_count];
 
@@ -254,8 +254,8 @@ struct step_plan {
     bool has_preempted;
 };
 
-static void count_in(struct step_plan *plan, const struct engine *engine,
-                     const struct engine_request *request, uint32_t tokens)
+static void plan_count(struct step_plan *plan, const struct engine *engine,
+                       const struct engine_request *request, uint32_t tokens)
 {
     plan->budget -= tokens;
     if (tokens == 1 && request->computed >= request->prompt_tokens) {
@@ -278,12 +278,12 @@ static void plan_running(struct engine *engine, struct step_plan *plan)
         }
         while (blocks_lacking(engine, request, tokens) > kv_pool_free_count(engine->pool)) {
             plan->has_preempted = true;
-            if (preempt(engine) == request) {
+            if (engine_preempt(engine) == request) {
                 return; // it was the last one
             }
         }
         engine_schedule(engine, request, tokens);
-        count_in(plan, engine, request, tokens);
+        plan_count(plan, engine, request, tokens);
     }
 }
 
@@ -355,7 +355,7 @@ static void plan_waiting(struct engine *engine, struct step_plan *plan)
         plan->fetch_ms += (double)found.host_blocks * engine->profile.block_tokens *
                           engine->profile.host_token_ms;
         engine_schedule(engine, request, tokens);
-        count_in(plan, engine, request, tokens);
+        plan_count(plan, engine, request, tokens);
     }
 }
 

@@ -41,8 +41,8 @@ static uint32_t *kv_pool_bucket(const struct kv_pool *pool, uint64_t key)
 }
 
 // Inline, or gcc 12 sees a function without effect and leaves it out.
-__attribute__((always_inline)) static inline void expect_key(const struct kv_pool *pool,
-                                                             uint64_t key)
+__attribute__((always_inline)) static inline void kv_pool_prefetch(const struct kv_pool *pool,
+                                                                   uint64_t key)
 {
     __builtin_prefetch(kv_pool_bucket(pool, key), 1);
 }
@@ -67,7 +67,7 @@ static uint32_t *kv_pool_link(const struct kv_pool *pool, uint64_t key, uint32_t
     return link;
 }
 
-static void add_free(struct kv_pool *pool, uint32_t block, bool is_first)
+static void kv_pool_add_free(struct kv_pool *pool, uint32_t block, bool is_first)
 {
     struct kv_block *blocks = pool->blocks;
     uint32_t ends = pool->block_count;
@@ -81,7 +81,7 @@ static void add_free(struct kv_pool *pool, uint32_t block, bool is_first)
     pool->free_count++;
 }
 
-static void remove_free(struct kv_pool *pool, const struct kv_block *block)
+static void kv_pool_remove_free(struct kv_pool *pool, const struct kv_block *block)
 {
     pool->blocks[block->free_before].free_after = block->free_after;
     pool->blocks[block->free_after].free_before = block->free_before;
@@ -127,7 +127,7 @@ struct kv_pool *kv_pool_create(uint32_t block_count, kv_pool_evicted_fn *evicted
     kv_pool_clear(pool);
     pool->blocks[block_count].free_before = pool->blocks[block_count].free_after = block_count;
     for (uint32_t i = 0; i < block_count; i++) {
-        add_free(pool, i, false);
+        kv_pool_add_free(pool, i, false);
     }
     return pool;
 }
@@ -160,7 +160,7 @@ uint32_t kv_pool_match(const struct kv_pool *pool, const uint64_t *keys, uint32_
     *idle = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (i + lead < count) {
-            expect_key(pool, keys[i + lead]);
+            kv_pool_prefetch(pool, keys[i + lead]);
         }
         uint32_t block = kv_pool_find(pool, keys[i]);
         if (block == none) {
@@ -175,19 +175,19 @@ void kv_pool_share(struct kv_pool *pool, const uint64_t *keys, uint32_t count, u
 {
     for (uint32_t i = 0; i < count; i++) {
         if (i + lead < count) {
-            expect_key(pool, keys[i + lead]);
+            kv_pool_prefetch(pool, keys[i + lead]);
         }
         uint32_t block = kv_pool_find(pool, keys[i]);
         ASSERT(block != none);
         if (block_is_free(&pool->blocks[block])) {
-            remove_free(pool, &pool->blocks[block]);
+            kv_pool_remove_free(pool, &pool->blocks[block]);
         }
         pool->blocks[block].users++;
         blocks[i] = block;
     }
 }
 
-static void evict(struct kv_pool *pool, uint32_t block)
+static void kv_pool_evict(struct kv_pool *pool, uint32_t block)
 {
     struct kv_block *evicted = &pool->blocks[block];
     *kv_pool_link(pool, evicted->key, block) = evicted->next;
@@ -202,10 +202,10 @@ void kv_pool_take(struct kv_pool *pool, uint32_t count, uint32_t *blocks)
     ASSERT(count <= pool->free_count);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t block = pool->blocks[pool->block_count].free_after;
-        remove_free(pool, &pool->blocks[block]);
+        kv_pool_remove_free(pool, &pool->blocks[block]);
         __builtin_prefetch(&pool->blocks[pool->blocks[block].free_after], 1);
         if (block_is_named(&pool->blocks[block])) {
-            evict(pool, block);
+            kv_pool_evict(pool, block);
         }
         pool->blocks[block].users = 1;
         blocks[i] = block;
@@ -217,7 +217,7 @@ void kv_pool_name(struct kv_pool *pool, const uint32_t *blocks, const uint64_t *
 {
     for (uint32_t i = 0; i < count; i++) {
         if (i + lead < count) {
-            expect_key(pool, keys[i + lead]);
+            kv_pool_prefetch(pool, keys[i + lead]);
         }
         struct kv_block *named = &pool->blocks[blocks[i]];
         ASSERT(!block_is_free(named) && !block_is_named(named));
@@ -236,7 +236,7 @@ void kv_pool_release(struct kv_pool *pool, const uint32_t *blocks, uint32_t coun
         }
         ASSERT(!block_is_free(released) && released->users > 0);
         if (--released->users == 0) {
-            add_free(pool, blocks[i], !block_is_named(released));
+            kv_pool_add_free(pool, blocks[i], !block_is_named(released));
         }
     }
 }
@@ -246,7 +246,7 @@ void kv_pool_evict_free(struct kv_pool *pool)
     for (uint32_t block = pool->blocks[pool->block_count].free_after; block != pool->block_count;
          block = pool->blocks[block].free_after) {
         if (block_is_named(&pool->blocks[block])) {
-            evict(pool, block);
+            kv_pool_evict(pool, block);
         }
     }
 }

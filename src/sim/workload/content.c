@@ -7,7 +7,7 @@
 // Three letters and a space make one token.
 static const char letters[32] = "abcdefghijklmnopqrstuvwxyzaeioun";
 
-static uint64_t chain(uint64_t before, uint64_t id, uint32_t from, uint32_t tokens)
+static uint64_t content_chain(uint64_t before, uint64_t id, uint32_t from, uint32_t tokens)
 {
     uint64_t place = (uint64_t)from << 32 | tokens;
     return rng_mix(before + id * 0x9e3779b97f4a7c15 + rng_mix(place));
@@ -24,7 +24,7 @@ uint32_t content_keys(const struct piece *pieces, uint32_t count, uint32_t block
         for (uint32_t from = 0; from < pieces[i].tokens && made < key_max;) {
             uint32_t left = pieces[i].tokens - from;
             uint32_t part = left < lacking ? left : lacking;
-            last = chain(last, pieces[i].id, from, part);
+            last = content_chain(last, pieces[i].id, from, part);
             from += part;
             lacking -= part;
             if (lacking == 0) {

@@ -13,7 +13,7 @@ double draw_unit(struct rng *rng)
     return ((double)(rng_next(rng) >> 12) + 0.5) * 0x1p-52;
 }
 
-static double normal(struct rng *rng)
+static double draw_normal(struct rng *rng)
 {
     // Box and Muller; the second of the pair is not kept, so that a draw is a function of the
     // state.
@@ -31,7 +31,7 @@ double draw_value(const struct draw *draw, struct rng *rng)
     case DRAW_KIND_LOGNORMAL: {
         double sigma = draw->second;
         // e^(sigma^2 / 2) is the mean of e^(sigma * normal).
-        return draw->first * exp(sigma * normal(rng) - sigma * sigma / 2);
+        return draw->first * exp(sigma * draw_normal(rng) - sigma * sigma / 2);
     }
     case DRAW_KIND_EXPONENTIAL:
         return -draw->first * log(draw_unit(rng));
