@@ -126,7 +126,7 @@ static void api_version(struct engine_api_call *call)
 static void api_metrics(struct engine_api_call *call)
 {
     const struct engine_site *site = call->site;
-    struct engine_metrics_rank ranks[engine_rank_max];
+    struct engine_metrics_rank ranks[engine_server_rank_max];
 
     call->type = "text/plain; version=0.0.4; charset=utf-8";
     for (uint32_t i = 0; i < site->rank_count; i++) {

@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-_Static_assert((int)engine_server_rank_max == (int)engine_rank_max, "the same limit");
-
 // An order for every site of a thread.
 struct order {
     struct order *next;
@@ -168,51 +166,6 @@ static void crew_fini(struct engine_crew *crew)
     free(crew->group.scratch);
 }
 
-static void server_rules_of(const struct engine_server *server, struct engine_job_rules *out)
-{
-    const struct engine_server_options *options = &server->options;
-
-    *out = (struct engine_job_rules){
-        .models = {{.name = server->profile.name}},
-        .model_count = 1,
-        .output_tokens = options->output_tokens,
-        .seed = options->seed,
-    };
-    for (uint32_t i = 0; i < options->adapter_count && i < engine_adapter_max; i++) {
-        out->models[out->model_count++] =
-            (struct engine_model){.name = options->adapters[i], .parent = server->profile.name};
-    }
-}
-
-static enum status open_site(struct engine_server *server, uint32_t index,
-                             char error[engine_server_error_size])
-{
-    const struct engine_server_options *options = &server->options;
-    uint32_t port = options->port > 0 ? options->port + index : 0;
-    uint32_t rank = index * options->rank_count;
-    struct engine_site_options site = {
-        .group = &server->crews[index % server->crew_count].group,
-        .profile = &server->profile,
-        .rank_count = options->rank_count,
-        .speed = options->speed,
-        .chance_seed = hash_pair(options->seed, index),
-        .events = options->events,
-        .events_host = options->host,
-        .events_loss = options->events_loss,
-        .events_port = (uint16_t)(options->events_port > 0 ? options->events_port + rank : 0),
-        .replay_port = (uint16_t)(options->replay_port > 0 ? options->replay_port + rank : 0),
-    };
-
-    if (port > UINT16_MAX ||
-        address_from_literal(options->host, (uint16_t)port, &site.address) != STATUS_OK) {
-        snprintf(error, engine_server_error_size, "cannot listen on %s, port %u: no such address",
-                 options->host, port);
-        return STATUS_MALFORMED;
-    }
-    server_rules_of(server, &site.rules);
-    return engine_site_open(&server->sites[index], &site, error);
-}
-
 static enum status start_all(struct engine_server *server, char error[engine_server_error_size])
 {
     enum status status = STATUS_OK;
@@ -228,7 +181,8 @@ static enum status start_all(struct engine_server *server, char error[engine_ser
         status = crew_init(&server->crews[i], server, i);
     }
     for (uint32_t i = 0; i < server->options.count && status == STATUS_OK; i++) {
-        status = open_site(server, i, error);
+        status = engine_site_open(&server->sites[i], &server->crews[i % server->crew_count].group,
+                                  &server->options, i, error);
         server->site_count += status == STATUS_OK;
     }
     for (uint32_t i = 0; i < server->crew_count && status == STATUS_OK; i++) {
@@ -252,6 +206,7 @@ enum status engine_server_start(const struct engine_server_options *options,
     }
     server->options = *options;
     server->profile = *options->profile;
+    server->options.profile = &server->profile;
     server->crew_count =
         options->thread_count < options->count ? options->thread_count : options->count;
     enum status status = start_all(server, error);

@@ -150,43 +150,39 @@ void engine_site_clear_faults(struct engine_site *site)
     }
 }
 
-static enum status open_publisher(struct engine_site *site, uint32_t rank,
-                                  const struct engine_site_options *options,
-                                  char error[engine_site_error_size])
+// The port of a rank; 0: the kernel chooses, or there is none.
+static uint16_t rank_port(uint16_t first, const struct engine_server_options *options,
+                          uint32_t index, uint32_t rank)
 {
-    _Static_assert((int)engine_site_error_size >= (int)kv_publisher_error_size, "it fits");
-    if (options->events == NULL) {
-        return STATUS_OK;
-    }
-    uint32_t port = options->events_port > 0 ? options->events_port + rank : 0;
-    uint32_t replay_port = options->replay_port > 0 ? options->replay_port + rank : 0;
-    return kv_publisher_create(
-        &(struct kv_publisher_options){
-            .loop = site->group->loop,
-            .host = options->events_host,
-            .port = (uint16_t)port,
-            .replay_port = (uint16_t)replay_port,
-            .has_replay = options->replay_port > 0,
-            .rank = (int32_t)rank,
-            .format = options->events,
-            .block_tokens = options->profile->block_tokens,
-            .seed = hash_pair(options->chance_seed, rank),
-        },
-        &site->ranks[rank].publisher, error);
+    return (uint16_t)(first > 0 ? first + index * options->rank_count + rank : 0);
 }
 
-static enum status open_rank(struct engine_site *site, uint32_t index,
-                             const struct engine_site_options *options,
-                             char error[engine_site_error_size])
+static enum status open_rank(struct engine_site *site, const struct engine_server_options *options,
+                             uint32_t index, char error[engine_server_error_size])
 {
-    struct engine_rank *rank = &site->ranks[index];
-    enum status status = open_publisher(site, index, options, error);
+    _Static_assert((int)engine_server_error_size >= (int)kv_publisher_error_size, "it fits");
+    uint32_t number = site->rank_count;
+    struct engine_rank *rank = &site->ranks[number];
+    const struct kv_publisher_options publisher = {
+        .loop = site->group->loop,
+        .host = options->host,
+        .port = rank_port(options->events_port, options, index, number),
+        .replay_port = rank_port(options->replay_port, options, index, number),
+        .has_replay = options->replay_port > 0,
+        .rank = (int32_t)number,
+        .format = options->events,
+        .block_tokens = options->profile->block_tokens,
+        .seed = hash_pair(hash_pair(options->seed, index), number),
+    };
+    enum status status = options->events != NULL
+                             ? kv_publisher_create(&publisher, &rank->publisher, error)
+                             : STATUS_OK;
 
     if (status != STATUS_OK) {
         return status;
     }
     rank->node = engine_node_create(&(struct engine_node_options){
-        .loop = options->group->loop,
+        .loop = site->group->loop,
         .profile = options->profile,
         .speed = options->speed,
         .progress = engine_connection_progress,
@@ -194,7 +190,7 @@ static enum status open_rank(struct engine_site *site, uint32_t index,
         .publisher = rank->publisher,
     });
     if (rank->node == NULL) {
-        snprintf(error, engine_site_error_size, "out of memory for another engine");
+        snprintf(error, engine_server_error_size, "out of memory for another engine");
         kv_publisher_destroy(&rank->publisher);
         return STATUS_EXHAUSTED;
     }
@@ -211,34 +207,55 @@ static void close_ranks(struct engine_site *site)
     site->rank_count = 0;
 }
 
-enum status engine_site_open(struct engine_site *site, const struct engine_site_options *options,
-                             char error[engine_site_error_size])
+static struct engine_job_rules site_rules(const struct engine_server_options *options)
 {
-    char place[64];
-    struct text text = text_over(place, sizeof(place));
+    struct engine_job_rules rules = {
+        .profile = options->profile,
+        .models = {{.name = options->profile->name}},
+        .model_count = 1,
+        .output_tokens = options->output_tokens,
+        .seed = options->seed,
+        .keeps_ids = options->events != NULL,
+    };
+    for (uint32_t i = 0; i < options->adapter_count && i < engine_adapter_max; i++) {
+        rules.models[rules.model_count++] =
+            (struct engine_model){.name = options->adapters[i], .parent = options->profile->name};
+    }
+    return rules;
+}
 
-    ASSERT(options->rank_count > 0 && options->rank_count <= engine_rank_max);
-    address_format(&options->address, &text);
-    site->group = options->group;
-    site->address = options->address;
-    site->rules = options->rules;
-    site->rules.profile = options->profile;
-    site->rules.keeps_ids = options->events != NULL;
+enum status engine_site_open(struct engine_site *site, struct engine_group *group,
+                             const struct engine_server_options *options, uint32_t index,
+                             char error[engine_server_error_size])
+{
+    uint32_t port = options->port > 0 ? options->port + index : 0;
+
+    site->group = group;
+    site->rules = site_rules(options);
     site->faults = engine_faults_none;
     site->faults.events_loss = options->events_loss;
-    site->rng.state = options->chance_seed;
+    site->rng.state = hash_pair(options->seed, index);
     site->apply_mishap.run = site_apply_mishap;
     site->restart.fire = site_restart;
+    if (port > UINT16_MAX ||
+        address_from_literal(options->host, (uint16_t)port, &site->address) != STATUS_OK) {
+        snprintf(error, engine_server_error_size, "cannot listen on %s, port %u: no such address",
+                 options->host, port);
+        return STATUS_MALFORMED;
+    }
+    char place[64];
+    struct text text = text_over(place, sizeof(place));
+    address_format(&site->address, &text);
     // tcp_listen alone would share a port that is in use.
     if (tcp_probe_bind(&site->address) != STATUS_OK || listen_at(site) != STATUS_OK ||
         tcp_local(site->listener.fd, &site->address) != STATUS_OK) {
-        snprintf(error, engine_site_error_size, "cannot listen on %.*s: %s", (int)text.size, place,
-                 strerrordesc_np(errno));
+        snprintf(error, engine_server_error_size, "cannot listen on %.*s: %s", (int)text.size,
+                 place, strerrordesc_np(errno));
         stop_listening(site);
         return STATUS_IO;
     }
-    for (uint32_t i = 0; i < options->rank_count; i++) {
-        enum status status = open_rank(site, i, options, error);
+    while (site->rank_count < options->rank_count) {
+        enum status status = open_rank(site, options, index, error);
         if (status != STATUS_OK) {
             close_ranks(site);
             stop_listening(site);

@@ -20,19 +20,17 @@
 #include "base/rng.h"
 #include "engine/engine_faults.h"
 #include "engine/engine_node.h"
+#include "engine/engine_server.h"
 #include "http/body.h"
 #include "net/transport.h"
 
 #include <stdatomic.h>
 
-struct kv_event_format;
 struct kv_publisher;
 
 enum {
     engine_connection_max = 4096, // to one engine; more are closed at once
     engine_body_size_max = 16 << 20,
-    engine_site_error_size = 256,
-    engine_rank_max = 64,
 };
 
 // Limit of request bodies being read by all sites of a group; further requests get 503.
@@ -59,7 +57,7 @@ struct engine_rank {
 struct engine_site {
     struct loop_source listener; // first: its `ready` finds us from here
     struct engine_group *group;
-    struct engine_rank ranks[engine_rank_max];
+    struct engine_rank ranks[engine_server_rank_max];
     uint32_t rank_count;
     uint32_t next_rank; // where the search for the least busy one begins
     struct engine_job_rules rules;
@@ -125,24 +123,11 @@ void engine_api_respond(struct engine_api_call *call);
 
 // engine_site.c
 
-struct engine_site_options {
-    struct engine_group *group;    // kept
-    const struct profile *profile; // kept
-    struct address address;        // port 0: the kernel's choice
-    struct engine_job_rules rules; // all but the profile
-    uint32_t rank_count;           // at least 1; each is an engine of that profile
-    double speed;
-    uint64_t chance_seed;                 // of faults; others fail at other times
-    const struct kv_event_format *events; // NULL: it publishes none
-    const char *events_host;
-    uint16_t events_port; // of the first rank, the others follow
-    uint16_t replay_port; // likewise; 0: nothing is replayed
-    double events_loss;   // the fault events_loss at start
-};
-
-// Listens, and is at `site`, which starts zeroed.  On failure `error` says why.
-enum status engine_site_open(struct engine_site *site, const struct engine_site_options *options,
-                             char error[engine_site_error_size]);
+// Opens server number `index`: listens, and is at `site`, which starts zeroed.  Keeps `group` and the
+// profile and names of the options.  On failure `error` says why.
+enum status engine_site_open(struct engine_site *site, struct engine_group *group,
+                             const struct engine_server_options *options, uint32_t index,
+                             char error[engine_server_error_size]);
 
 // Closing takes two calls, each followed by a turn of the loop, because memory is recycled at the
 // end of a turn.

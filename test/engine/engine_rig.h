@@ -31,12 +31,17 @@ static inline void rig_note_order(void *owner, struct slice body, bool is_clear)
              body.size > 0 ? (const char *)body.bytes : "");
 }
 
-static inline void rig_open_with(struct engine_rig *rig, double speed, const char *place,
-                                 uint32_t rank_count)
+static inline void rig_open_with(struct engine_rig *rig, double speed, uint32_t rank_count)
 {
-    struct engine_site_options options = {
-        .group = &rig->group, .profile = &rig->profile, .rank_count = rank_count, .speed = speed};
-    char error[engine_site_error_size];
+    static const char *const adapters[] = {"lora"};
+    struct engine_server_options options = {.host = "127.0.0.1",
+                                            .profile = &rig->profile,
+                                            .rank_count = rank_count,
+                                            .speed = speed,
+                                            .adapters = adapters,
+                                            .adapter_count = 1,
+                                            .output_tokens = 4};
+    char error[engine_server_error_size];
 
     *rig = (struct engine_rig){0};
     ASSERT(profile_find("codellama-13b", &rig->profile));
@@ -47,23 +52,12 @@ static inline void rig_open_with(struct engine_rig *rig, double speed, const cha
     rig->group.scratch_size = 65536 + engine_response_document_room(rig->profile.context_max);
     rig->group.scratch = malloc(rig->group.scratch_size);
     ASSERT(rig->group.reader != NULL && rig->group.scratch != NULL);
-    options.rules = (struct engine_job_rules){
-        .models = {{.name = rig->profile.name}, {.name = "lora", .parent = rig->profile.name}},
-        .model_count = 2,
-        .output_tokens = 4,
-    };
-    ASSERT(address_parse(place, &options.address) == STATUS_OK);
-    ASSERT(engine_site_open(&rig->site, &options, error) == STATUS_OK);
-}
-
-static inline void rig_open_at(struct engine_rig *rig, double speed, const char *place)
-{
-    rig_open_with(rig, speed, place, 1);
+    ASSERT(engine_site_open(&rig->site, &rig->group, &options, 0, error) == STATUS_OK);
 }
 
 static inline void rig_open(struct engine_rig *rig, double speed)
 {
-    rig_open_at(rig, speed, "127.0.0.1:0");
+    rig_open_with(rig, speed, 1);
 }
 
 static inline void rig_close(struct engine_rig *rig)

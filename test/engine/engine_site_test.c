@@ -39,19 +39,21 @@ static bool is_refused(void)
 TEST(a_port_that_is_taken_is_named)
 {
     struct engine_site other = {0};
-    char error[engine_site_error_size];
-    char expected[engine_site_error_size];
+    char error[engine_server_error_size];
+    char expected[engine_server_error_size];
     struct text text = text_over(expected, sizeof(expected) - 1);
 
     rig_open(&rig, 1);
-    struct engine_site_options options = {.group = &rig.group,
-                                          .profile = &rig.profile,
-                                          .rank_count = 1,
-                                          .speed = 1,
-                                          .address = rig.site.address};
-    CHECK_EQ(engine_site_open(&other, &options, error), STATUS_IO);
     text_add_str(&text, "cannot listen on ");
     address_format(&rig.site.address, &text);
+    expected[text.size] = '\0';
+    struct engine_server_options options = {
+        .host = "127.0.0.1",
+        .port = (uint16_t)strtoul(strchr(expected, ':') + 1, NULL, 10),
+        .profile = &rig.profile,
+        .rank_count = 1,
+        .speed = 1};
+    CHECK_EQ(engine_site_open(&other, &rig.group, &options, 0, error), STATUS_IO);
     text_add_str(&text, ": Address already in use");
     expected[text.size] = '\0';
     CHECK_STR(error, expected);
@@ -110,7 +112,7 @@ TEST(a_crashed_engine_refuses_connections_and_comes_back_with_an_empty_cache)
 
 TEST(a_crash_ends_all_ranks)
 {
-    rig_open_with(&rig, 100, "127.0.0.1:0", 2);
+    rig_open_with(&rig, 100, 2);
     CHECK_EQ(cached_tokens(), 0);
     CHECK_EQ(cached_tokens(), 0); // the other one
     CHECK_EQ(cached_tokens(), 16);
