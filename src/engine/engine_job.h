@@ -19,7 +19,7 @@
 #include "engine/engine_response.h"
 #include "sim/engine/engine.h"
 
-enum { engine_job_error_size = 320, engine_model_name_size = 256, engine_adapter_max = 64 };
+enum { engine_job_error_size = 320, engine_adapter_max = 64 };
 
 // Limits and defaults for every request to one engine.
 struct engine_job_rules {

@@ -49,7 +49,7 @@ struct scribe {
     uint64_t ticked_ms;             // wall time
 
     // Under the lock: the scribe's thread and the keeper.
-    struct mutex *lock;
+    struct mutex lock;
     struct chronicle *chronicle;
     struct orders orders;
 
@@ -100,7 +100,7 @@ static uint32_t take_batch(struct scribe *scribe, struct receipt_ring *ring)
     if (receipt_ring_peek(ring) == NULL) {
         return 0;
     }
-    mutex_lock(scribe->lock);
+    mutex_lock(&scribe->lock);
     while (count < batch_max && (receipt = receipt_ring_peek(ring)) != NULL) {
         note(scribe, receipt);
         receipt_ring_drop(ring);
@@ -109,7 +109,7 @@ static uint32_t take_batch(struct scribe *scribe, struct receipt_ring *ring)
             break; // a disk may be slow: not under the lock
         }
     }
-    mutex_unlock(scribe->lock);
+    mutex_unlock(&scribe->lock);
     if (access_log_is_full(scribe->log)) {
         access_log_write(scribe->log, loop_now_ms(scribe->loop));
     }
@@ -153,10 +153,10 @@ static bool drain(struct scribe *scribe, uint32_t count_max)
 
 static void obey(struct scribe *scribe)
 {
-    mutex_lock(scribe->lock);
+    mutex_lock(&scribe->lock);
     struct orders orders = scribe->orders;
     scribe->orders = (struct orders){0};
-    mutex_unlock(scribe->lock);
+    mutex_unlock(&scribe->lock);
     if (orders.has_rules) {
         access_log_set_rules(scribe->log, &orders.rules);
     }
@@ -174,9 +174,9 @@ static void pass_time(struct scribe *scribe)
         return;
     }
     scribe->ticked_ms = wall_ms;
-    mutex_lock(scribe->lock);
+    mutex_lock(&scribe->lock);
     chronicle_tick(scribe->chronicle, wall_ms);
-    mutex_unlock(scribe->lock);
+    mutex_unlock(&scribe->lock);
 }
 
 static void look(struct timer *timer)
@@ -226,7 +226,7 @@ static void release(struct scribe **scribe_ptr)
         pages_release(&scribe->rings[i], receipt_ring_block_size());
     }
     free(scribe->rings);
-    mutex_destroy(&scribe->lock);
+    mutex_fini(&scribe->lock);
     free(scribe);
 }
 
@@ -272,8 +272,8 @@ static enum status prepare(struct scribe *scribe, const struct config *config,
         .hot_max = hot_prefix_max,
         .seed = clock_entropy(),
     });
-    scribe->lock = mutex_create();
-    if (scribe->chronicle == NULL || scribe->lock == NULL || !make_rings(scribe) ||
+    mutex_init(&scribe->lock);
+    if (scribe->chronicle == NULL || !make_rings(scribe) ||
         loop_create(&scribe->loop) != STATUS_OK) {
         snprintf(error, scribe_error_size, "no memory to keep what becomes of requests");
         return STATUS_IO;
@@ -329,30 +329,30 @@ struct receipt_ring *scribe_ring(const struct scribe *scribe, uint32_t worker)
 
 void scribe_reopen(struct scribe *scribe)
 {
-    mutex_lock(scribe->lock);
+    mutex_lock(&scribe->lock);
     scribe->orders.reopens = true;
-    mutex_unlock(scribe->lock);
+    mutex_unlock(&scribe->lock);
     loop_wake(scribe->loop);
 }
 
 void scribe_set_config(struct scribe *scribe, const struct config *config)
 {
-    mutex_lock(scribe->lock);
+    mutex_lock(&scribe->lock);
     scribe->orders.has_rules = true;
     scribe->orders.rules = rules_of(config);
-    mutex_unlock(scribe->lock);
+    mutex_unlock(&scribe->lock);
     loop_wake(scribe->loop);
 }
 
 struct chronicle *scribe_lock(struct scribe *scribe)
 {
-    mutex_lock(scribe->lock);
+    mutex_lock(&scribe->lock);
     return scribe->chronicle;
 }
 
 void scribe_unlock(struct scribe *scribe)
 {
-    mutex_unlock(scribe->lock);
+    mutex_unlock(&scribe->lock);
 }
 
 void scribe_totals(const struct scribe *scribe, struct scribe_totals *out)

@@ -4,31 +4,14 @@
 
 #include "base/base.h"
 
-#include <pthread.h>
-#include <stdlib.h>
-
-struct mutex {
-    pthread_mutex_t lock;
-};
-
-struct mutex *mutex_create(void)
+void mutex_init(struct mutex *mutex)
 {
-    struct mutex *mutex = calloc(1, sizeof(*mutex));
-    if (mutex != NULL) {
-        ASSERT(pthread_mutex_init(&mutex->lock, NULL) == 0);
-    }
-    return mutex;
+    ASSERT(pthread_mutex_init(&mutex->lock, NULL) == 0);
 }
 
-void mutex_destroy(struct mutex **mutex_ptr)
+void mutex_fini(struct mutex *mutex)
 {
-    struct mutex *mutex = *mutex_ptr;
-    *mutex_ptr = NULL;
-
-    if (mutex != NULL) {
-        ASSERT(pthread_mutex_destroy(&mutex->lock) == 0);
-    }
-    free(mutex);
+    ASSERT(pthread_mutex_destroy(&mutex->lock) == 0);
 }
 
 void mutex_lock(struct mutex *mutex)

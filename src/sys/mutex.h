@@ -2,16 +2,19 @@
 //
 // mutex.h -- a mutex.  For threads that may wait for each other: never on the path of a request.
 //
-// Threads: any; the thread that locks it unlocks it.  Memory: taken by _create.
+// Threads: any; the thread that locks it unlocks it.
 #pragma once
 
-struct mutex;
+#include <pthread.h>
 
-// NULL when memory is short.
-struct mutex *mutex_create(void);
+struct mutex {
+    pthread_mutex_t lock;
+};
 
-// No thread may hold it.  Clears the caller's pointer, which may be NULL.
-void mutex_destroy(struct mutex **mutex);
+void mutex_init(struct mutex *mutex);
+
+// No thread may hold it.
+void mutex_fini(struct mutex *mutex);
 
 void mutex_lock(struct mutex *mutex);
 void mutex_unlock(struct mutex *mutex);

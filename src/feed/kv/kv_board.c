@@ -13,7 +13,7 @@ struct board_row {
 };
 
 struct kv_board {
-    struct mutex *mutex; // held by the thread that reads or writes the rows
+    struct mutex mutex; // held by the thread that reads or writes the rows
     struct board_row *rows;
     uint32_t row_count;
     uint32_t capacity;
@@ -23,13 +23,9 @@ struct kv_board {
 struct kv_board *kv_board_create(void)
 {
     struct kv_board *board = calloc(1, sizeof(*board));
-    struct mutex *mutex = mutex_create();
-    if (board == NULL || mutex == NULL) {
-        mutex_destroy(&mutex);
-        free(board);
-        return NULL;
+    if (board != NULL) {
+        mutex_init(&board->mutex);
     }
-    board->mutex = mutex;
     return board;
 }
 
@@ -39,7 +35,7 @@ void kv_board_destroy(struct kv_board **board_ptr)
     *board_ptr = NULL;
 
     if (board != NULL) {
-        mutex_destroy(&board->mutex);
+        mutex_fini(&board->mutex);
         free(board->rows);
         free(board);
     }
@@ -47,11 +43,11 @@ void kv_board_destroy(struct kv_board **board_ptr)
 
 bool kv_board_begin(struct kv_board *board, uint32_t count)
 {
-    mutex_lock(board->mutex);
+    mutex_lock(&board->mutex);
     if (count > board->capacity) {
         struct board_row *rows = reallocarray(board->rows, count, sizeof(struct board_row));
         if (rows == NULL) {
-            mutex_unlock(board->mutex);
+            mutex_unlock(&board->mutex);
             return false;
         }
         board->rows = rows;
@@ -69,14 +65,14 @@ void kv_board_put(struct kv_board *board, uint64_t id, const struct kv_feed_stat
 
 void kv_board_end(struct kv_board *board)
 {
-    mutex_unlock(board->mutex);
+    mutex_unlock(&board->mutex);
 }
 
 bool kv_board_find(struct kv_board *board, uint64_t id, struct kv_feed_status *out)
 {
     bool is_found = false;
 
-    mutex_lock(board->mutex);
+    mutex_lock(&board->mutex);
     // A caller that lists all sources asks nearly in the order of the rows: then each is found at
     // once.
     for (uint32_t i = 0; i < board->row_count && !is_found; i++) {
@@ -87,6 +83,6 @@ bool kv_board_find(struct kv_board *board, uint64_t id, struct kv_feed_status *o
             board->next = (uint32_t)(row - board->rows) + 1;
         }
     }
-    mutex_unlock(board->mutex);
+    mutex_unlock(&board->mutex);
     return is_found;
 }

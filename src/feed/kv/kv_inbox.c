@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 struct kv_inbox {
-    struct mutex *mutex; // held by the thread that reads or writes the fields below
+    struct mutex mutex; // held by the thread that reads or writes the fields below
     struct kv_document *ring[kv_inbox_max];
     uint32_t first;
     uint32_t count;
@@ -18,13 +18,9 @@ struct kv_inbox {
 struct kv_inbox *kv_inbox_create(void)
 {
     struct kv_inbox *inbox = calloc(1, sizeof(*inbox));
-    struct mutex *mutex = mutex_create();
-    if (inbox == NULL || mutex == NULL) {
-        mutex_destroy(&mutex);
-        free(inbox);
-        return NULL;
+    if (inbox != NULL) {
+        mutex_init(&inbox->mutex);
     }
-    inbox->mutex = mutex;
     return inbox;
 }
 
@@ -39,7 +35,7 @@ void kv_inbox_destroy(struct kv_inbox **inbox_ptr)
     for (uint32_t i = 0; i < inbox->count; i++) {
         free(inbox->ring[(inbox->first + i) % kv_inbox_max]);
     }
-    mutex_destroy(&inbox->mutex);
+    mutex_fini(&inbox->mutex);
     free(inbox);
 }
 
@@ -54,13 +50,13 @@ enum status kv_inbox_put(struct kv_inbox *inbox, uint64_t backend_id, struct sli
     if (bytes.size > 0) {
         memcpy(document->copy, bytes.bytes, bytes.size);
     }
-    mutex_lock(inbox->mutex);
+    mutex_lock(&inbox->mutex);
     bool fits = inbox->count < kv_inbox_max && bytes.size <= kv_inbox_bytes_max - inbox->held_size;
     if (fits) {
         inbox->ring[(inbox->first + inbox->count++) % kv_inbox_max] = document;
         inbox->held_size += bytes.size;
     }
-    mutex_unlock(inbox->mutex);
+    mutex_unlock(&inbox->mutex);
     if (!fits) {
         free(document);
     }
@@ -71,21 +67,21 @@ struct kv_document *kv_inbox_take(struct kv_inbox *inbox)
 {
     struct kv_document *document = NULL;
 
-    mutex_lock(inbox->mutex);
+    mutex_lock(&inbox->mutex);
     if (inbox->count > 0) {
         document = inbox->ring[inbox->first];
         inbox->first = (inbox->first + 1) % kv_inbox_max;
         inbox->count--;
     }
-    mutex_unlock(inbox->mutex);
+    mutex_unlock(&inbox->mutex);
     return document;
 }
 
 void kv_inbox_give_back(struct kv_inbox *inbox, struct kv_document **document)
 {
-    mutex_lock(inbox->mutex);
+    mutex_lock(&inbox->mutex);
     inbox->held_size -= (*document)->bytes.size;
-    mutex_unlock(inbox->mutex);
+    mutex_unlock(&inbox->mutex);
     free(*document);
     *document = NULL;
 }
