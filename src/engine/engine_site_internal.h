@@ -123,8 +123,8 @@ void engine_api_respond(struct engine_api_call *call);
 
 // engine_site.c
 
-// Opens server number `index`: listens, and is at `site`, which starts zeroed.  Keeps `group` and the
-// profile and names of the options.  On failure `error` says why.
+// Opens server number `index`: listens, and is at `site`, which starts zeroed.  Keeps `group`, and
+// the profile and names of the options.  On failure `error` says why.
 enum status engine_site_open(struct engine_site *site, struct engine_group *group,
                              const struct engine_server_options *options, uint32_t index,
                              char error[engine_server_error_size]);

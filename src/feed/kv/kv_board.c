@@ -3,49 +3,26 @@
 #include "feed/kv/kv_board.h"
 
 #include "base/base.h"
-#include "sys/mutex.h"
 
 #include <stdlib.h>
 
-struct board_row {
-    uint64_t id;
-    struct kv_feed_status status;
-};
-
-struct kv_board {
-    struct mutex mutex; // held by the thread that reads or writes the rows
-    struct board_row *rows;
-    uint32_t row_count;
-    uint32_t capacity;
-    uint32_t next; // the row after the one that was found last
-};
-
-struct kv_board *kv_board_create(void)
+void kv_board_init(struct kv_board *board)
 {
-    struct kv_board *board = calloc(1, sizeof(*board));
-    if (board != NULL) {
-        mutex_init(&board->mutex);
-    }
-    return board;
+    *board = (struct kv_board){0};
+    mutex_init(&board->mutex);
 }
 
-void kv_board_destroy(struct kv_board **board_ptr)
+void kv_board_fini(struct kv_board *board)
 {
-    struct kv_board *board = *board_ptr;
-    *board_ptr = NULL;
-
-    if (board != NULL) {
-        mutex_fini(&board->mutex);
-        free(board->rows);
-        free(board);
-    }
+    mutex_fini(&board->mutex);
+    free(board->rows);
 }
 
 bool kv_board_begin(struct kv_board *board, uint32_t count)
 {
     mutex_lock(&board->mutex);
     if (count > board->capacity) {
-        struct board_row *rows = reallocarray(board->rows, count, sizeof(struct board_row));
+        struct kv_board_row *rows = reallocarray(board->rows, count, sizeof(struct kv_board_row));
         if (rows == NULL) {
             mutex_unlock(&board->mutex);
             return false;
@@ -60,7 +37,7 @@ bool kv_board_begin(struct kv_board *board, uint32_t count)
 void kv_board_put(struct kv_board *board, uint64_t id, const struct kv_feed_status *status)
 {
     ASSERT(board->row_count < board->capacity);
-    board->rows[board->row_count++] = (struct board_row){.id = id, .status = *status};
+    board->rows[board->row_count++] = (struct kv_board_row){.id = id, .status = *status};
 }
 
 void kv_board_end(struct kv_board *board)
@@ -76,7 +53,7 @@ bool kv_board_find(struct kv_board *board, uint64_t id, struct kv_feed_status *o
     // A caller that lists all sources asks nearly in the order of the rows: then each is found at
     // once.
     for (uint32_t i = 0; i < board->row_count && !is_found; i++) {
-        const struct board_row *row = &board->rows[(board->next + i) % board->row_count];
+        const struct kv_board_row *row = &board->rows[(board->next + i) % board->row_count];
         if (row->id == id) {
             *out = row->status;
             is_found = true;

@@ -8,8 +8,7 @@
 #pragma once
 
 #include "kvevent/kv_follower.h"
-
-struct kv_board;
+#include "sys/mutex.h"
 
 struct kv_feed_status {
     enum kv_follower_state state;
@@ -24,11 +23,22 @@ struct kv_feed_status {
     struct kv_holdings_counts holdings;
 };
 
-// NULL when memory is short.
-struct kv_board *kv_board_create(void);
+struct kv_board_row {
+    uint64_t id;
+    struct kv_feed_status status;
+};
 
-// Clears the caller's pointer, which may be NULL.
-void kv_board_destroy(struct kv_board **board);
+// Its fields are private.
+struct kv_board {
+    struct mutex mutex; // held by the thread that reads or writes the rows
+    struct kv_board_row *rows;
+    uint32_t row_count;
+    uint32_t capacity;
+    uint32_t next; // the row after the one that was found last
+};
+
+void kv_board_init(struct kv_board *board);
+void kv_board_fini(struct kv_board *board);
 
 // Writer.  Empties the board, makes room for `count` sources and keeps readers out until
 // kv_board_end.  False: memory is short, and the board is unchanged.

@@ -54,8 +54,8 @@ struct kv_feeder {
     uint32_t entry_count;
     uint32_t entry_capacity;
     struct bound_socket bound_sockets[kv_feeder_bind_max];
-    struct kv_board *board;
-    struct kv_inbox *inbox;
+    struct kv_board board;
+    struct kv_inbox inbox;
     struct kv_json *json; // made when first needed
     bool logged_stray;
     // Written by the thread, read by the keeper.
@@ -322,13 +322,13 @@ static void feeder_take_document(struct kv_feeder *feeder, const struct kv_docum
 // One document a turn, because it may be large.
 static bool inbox_work(struct kv_feeder *feeder, uint64_t now_ms)
 {
-    struct kv_document *document = kv_inbox_take(feeder->inbox);
+    struct kv_document *document = kv_inbox_take(&feeder->inbox);
 
     if (document == NULL) {
         return false;
     }
     feeder_take_document(feeder, document, now_ms);
-    kv_inbox_give_back(feeder->inbox, &document);
+    kv_inbox_give_back(&feeder->inbox, &document);
     return true;
 }
 
@@ -374,15 +374,15 @@ static void feeder_turn(void *owner)
 
 static void feeder_show(struct kv_feeder *feeder, uint64_t now_ms)
 {
-    if (!kv_board_begin(feeder->board, feeder->entry_count)) {
+    if (!kv_board_begin(&feeder->board, feeder->entry_count)) {
         return; // out of memory; the next look is soon
     }
     for (uint32_t i = 0; i < feeder->entry_count; i++) {
         struct kv_feed_status status;
         kv_source_status(feeder->entries[i]->source, now_ms, &status);
-        kv_board_put(feeder->board, feeder->entries[i]->id, &status);
+        kv_board_put(&feeder->board, feeder->entries[i]->id, &status);
     }
-    kv_board_end(feeder->board);
+    kv_board_end(&feeder->board);
 }
 
 static void feeder_look(struct timer *timer)
@@ -445,8 +445,8 @@ static void feeder_release(struct kv_feeder **feeder_ptr)
     loop_destroy(&feeder->loop);
     kv_reader_destroy(&feeder->reader);
     kv_json_destroy(&feeder->json);
-    kv_board_destroy(&feeder->board);
-    kv_inbox_destroy(&feeder->inbox);
+    kv_board_fini(&feeder->board);
+    kv_inbox_fini(&feeder->inbox);
     pages_release(&feeder->budget.block, feeder->budget.limit);
     free(feeder->entries);
     free(feeder);
@@ -468,11 +468,10 @@ enum status kv_feeder_start(const struct kv_feeder_options *options, struct kv_f
                    .block = pages_reserve_huge(options->names_memory)},
         .timer.fire = feeder_look,
         .reader = kv_reader_create(),
-        .board = kv_board_create(),
-        .inbox = kv_inbox_create(),
     };
-    bool is_good = feeder->reader != NULL && feeder->board != NULL && feeder->inbox != NULL &&
-                   loop_create(&feeder->loop) == STATUS_OK &&
+    kv_board_init(&feeder->board);
+    kv_inbox_init(&feeder->inbox);
+    bool is_good = feeder->reader != NULL && loop_create(&feeder->loop) == STATUS_OK &&
                    kv_sockets_create(feeder->loop, &feeder->sockets) == STATUS_OK &&
                    open_bound_sockets(feeder, error) == STATUS_OK &&
                    thread_start("events", feeder_run, feeder, &feeder->thread) == STATUS_OK;
@@ -512,14 +511,14 @@ enum status kv_feeder_push(struct kv_feeder *feeder, uint64_t backend_id, struct
     if (fleet_find(feeder->options.fleet, backend_id) == NULL) {
         return STATUS_CLOSED;
     }
-    enum status status = kv_inbox_put(feeder->inbox, backend_id, json);
+    enum status status = kv_inbox_put(&feeder->inbox, backend_id, json);
     loop_wake(feeder->loop);
     return status;
 }
 
 bool kv_feeder_status(struct kv_feeder *feeder, uint64_t backend_id, struct kv_feed_status *out)
 {
-    return kv_board_find(feeder->board, backend_id, out);
+    return kv_board_find(&feeder->board, backend_id, out);
 }
 
 uint64_t kv_feeder_stray_count(const struct kv_feeder *feeder)

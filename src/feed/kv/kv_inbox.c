@@ -3,40 +3,21 @@
 #include "feed/kv/kv_inbox.h"
 
 #include "base/base.h"
-#include "sys/mutex.h"
 
 #include <stdlib.h>
 
-struct kv_inbox {
-    struct mutex mutex; // held by the thread that reads or writes the fields below
-    struct kv_document *ring[kv_inbox_max];
-    uint32_t first;
-    uint32_t count;
-    size_t held_size; // bytes of documents that were not given back
-};
-
-struct kv_inbox *kv_inbox_create(void)
+void kv_inbox_init(struct kv_inbox *inbox)
 {
-    struct kv_inbox *inbox = calloc(1, sizeof(*inbox));
-    if (inbox != NULL) {
-        mutex_init(&inbox->mutex);
-    }
-    return inbox;
+    *inbox = (struct kv_inbox){0};
+    mutex_init(&inbox->mutex);
 }
 
-void kv_inbox_destroy(struct kv_inbox **inbox_ptr)
+void kv_inbox_fini(struct kv_inbox *inbox)
 {
-    struct kv_inbox *inbox = *inbox_ptr;
-    *inbox_ptr = NULL;
-
-    if (inbox == NULL) {
-        return;
-    }
     for (uint32_t i = 0; i < inbox->count; i++) {
         free(inbox->ring[(inbox->first + i) % kv_inbox_max]);
     }
     mutex_fini(&inbox->mutex);
-    free(inbox);
 }
 
 enum status kv_inbox_put(struct kv_inbox *inbox, uint64_t backend_id, struct slice bytes)

@@ -8,6 +8,7 @@
 
 #include "base/slice.h"
 #include "base/status.h"
+#include "sys/mutex.h"
 
 enum {
     kv_inbox_max = 64, // documents
@@ -20,13 +21,19 @@ struct kv_document {
     uint8_t copy[];
 };
 
-struct kv_inbox;
+// Its fields are private.
+struct kv_inbox {
+    struct mutex mutex; // held by the thread that reads or writes the fields below
+    struct kv_document *ring[kv_inbox_max];
+    uint32_t first;
+    uint32_t count;
+    size_t held_size; // bytes of documents that were not given back
+};
 
-// NULL when memory is short.
-struct kv_inbox *kv_inbox_create(void);
+void kv_inbox_init(struct kv_inbox *inbox);
 
-// Frees the documents in it.  Clears the caller's pointer, which may be NULL.
-void kv_inbox_destroy(struct kv_inbox **inbox);
+// Frees the documents in it.
+void kv_inbox_fini(struct kv_inbox *inbox);
 
 // EXHAUSTED: the queue is full, or memory is short.
 enum status kv_inbox_put(struct kv_inbox *inbox, uint64_t backend_id, struct slice bytes);

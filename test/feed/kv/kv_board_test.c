@@ -17,7 +17,9 @@ static void show(struct kv_board *board, uint64_t id, uint64_t number)
 
 TEST(a_status_is_found_by_the_id_of_its_source)
 {
-    struct kv_board *board = kv_board_create();
+    struct kv_board space;
+    struct kv_board *board = &space;
+    kv_board_init(board);
     struct kv_feed_status status = {0};
     CHECK(!kv_board_find(board, 7, &status));
     CHECK(kv_board_begin(board, 2));
@@ -29,14 +31,14 @@ TEST(a_status_is_found_by_the_id_of_its_source)
     CHECK(kv_board_find(board, 7, &status));
     CHECK_EQ(status.next_number, 70);
     CHECK(!kv_board_find(board, 9, &status));
-    kv_board_destroy(&board);
-    CHECK(board == NULL);
-    kv_board_destroy(&board);
+    kv_board_fini(board);
 }
 
 TEST(a_source_that_is_not_put_again_is_gone)
 {
-    struct kv_board *board = kv_board_create();
+    struct kv_board space;
+    struct kv_board *board = &space;
+    kv_board_init(board);
     struct kv_feed_status status = {0};
     CHECK(kv_board_begin(board, 1));
     show(board, 7, 70);
@@ -46,7 +48,7 @@ TEST(a_source_that_is_not_put_again_is_gone)
     kv_board_end(board);
     CHECK(!kv_board_find(board, 7, &status));
     CHECK(kv_board_find(board, 8, &status));
-    kv_board_destroy(&board);
+    kv_board_fini(board);
 }
 
 struct race {
@@ -67,10 +69,12 @@ static void write_all(void *owner)
 
 TEST(a_reader_never_sees_half_of_a_row)
 {
-    struct race race = {.board = kv_board_create()};
+    struct kv_board board;
+    struct race race = {.board = &board};
     struct thread *thread = NULL;
     uint64_t seen = 0;
     uint64_t torn = 0;
+    kv_board_init(&board);
     CHECK_EQ(thread_start("write", write_all, &race, &thread), STATUS_OK);
     while (seen < 20000) {
         struct kv_feed_status status;
@@ -83,5 +87,5 @@ TEST(a_reader_never_sees_half_of_a_row)
     atomic_store(&race.is_over, true);
     thread_join(&thread);
     CHECK_EQ(torn, 0);
-    kv_board_destroy(&race.board);
+    kv_board_fini(&board);
 }

@@ -19,33 +19,37 @@ static bool takes(struct kv_inbox *inbox, uint64_t id, const char *text)
 
 TEST(documents_are_taken_in_the_order_they_were_put)
 {
-    struct kv_inbox *inbox = kv_inbox_create();
+    struct kv_inbox space;
+    struct kv_inbox *inbox = &space;
+    kv_inbox_init(inbox);
     CHECK(kv_inbox_take(inbox) == NULL);
     CHECK_EQ(kv_inbox_put(inbox, 7, slice_str("first")), STATUS_OK);
     CHECK_EQ(kv_inbox_put(inbox, 8, slice_str("")), STATUS_OK);
     CHECK(takes(inbox, 7, "first"));
     CHECK(takes(inbox, 8, ""));
     CHECK(kv_inbox_take(inbox) == NULL);
-    kv_inbox_destroy(&inbox);
-    CHECK(inbox == NULL);
-    kv_inbox_destroy(&inbox);
+    kv_inbox_fini(inbox);
 }
 
 TEST(the_number_of_waiting_documents_is_bounded)
 {
-    struct kv_inbox *inbox = kv_inbox_create();
+    struct kv_inbox space;
+    struct kv_inbox *inbox = &space;
+    kv_inbox_init(inbox);
     for (uint32_t i = 0; i < kv_inbox_max; i++) {
         CHECK_EQ(kv_inbox_put(inbox, i, slice_str("x")), STATUS_OK);
     }
     CHECK_EQ(kv_inbox_put(inbox, 0, slice_str("x")), STATUS_EXHAUSTED);
     CHECK(takes(inbox, 0, "x"));
     CHECK_EQ(kv_inbox_put(inbox, 64, slice_str("x")), STATUS_OK);
-    kv_inbox_destroy(&inbox);
+    kv_inbox_fini(inbox);
 }
 
 TEST(the_bytes_of_waiting_documents_are_bounded)
 {
-    struct kv_inbox *inbox = kv_inbox_create();
+    struct kv_inbox space;
+    struct kv_inbox *inbox = &space;
+    kv_inbox_init(inbox);
     size_t size = kv_inbox_bytes_max / 2;
     uint8_t *bytes = calloc(1, size + 1);
     CHECK(bytes != NULL);
@@ -57,7 +61,7 @@ TEST(the_bytes_of_waiting_documents_are_bounded)
     kv_inbox_give_back(inbox, &document);
     CHECK_EQ(kv_inbox_put(inbox, 1, slice_of(bytes, size)), STATUS_OK);
     free(bytes);
-    kv_inbox_destroy(&inbox);
+    kv_inbox_fini(inbox);
 }
 
 enum { sent = 20000 };
@@ -73,7 +77,9 @@ static void put_all(void *owner)
 
 TEST(one_thread_puts_while_another_takes)
 {
-    struct kv_inbox *inbox = kv_inbox_create();
+    struct kv_inbox space;
+    struct kv_inbox *inbox = &space;
+    kv_inbox_init(inbox);
     struct thread *thread = NULL;
     uint64_t wrong = 0;
     CHECK_EQ(thread_start("put", put_all, inbox, &thread), STATUS_OK);
@@ -88,5 +94,5 @@ TEST(one_thread_puts_while_another_takes)
     }
     thread_join(&thread);
     CHECK_EQ(wrong, 0);
-    kv_inbox_destroy(&inbox);
+    kv_inbox_fini(inbox);
 }
