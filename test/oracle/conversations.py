@@ -1,7 +1,7 @@
 """Conversations for the comparison of chat templates, our own.
 
-Each is what a template sees: messages, and what else a request may bring.  `variables` completes one as
-transformers does: tools and documents are there and none when not given.
+Each has the variables of a template: messages, and further members of a request.  `variables`
+completes one as transformers does: missing tools and documents are None.
 """
 
 
@@ -162,7 +162,9 @@ WITHOUT_TOKENS = ("one_turn", "tools_and_system")
 
 
 def variables():
-    """Name and variables of each conversation, with and without a prompt for the answer, and with tools."""
+    """Name and variables of each conversation, with and without a generation prompt, and with
+    tools.
+    """
     for name, conversation in CONVERSATIONS.items():
         for prompt in (True, False):
             yield f"{name}{'' if prompt else ' without prompt'}", {

@@ -1,7 +1,7 @@
 """Documents for the comparison of tokenizers: made from samples.txt and from a seed.
 
 First come the documents that every run must have -- each added token inside text, each whitespace
-character, each contraction, long pieces -- then as many random ones as were asked for.  The same seed
+character, each contraction, long pieces -- then as many random ones as requested.  The same seed
 and the same added tokens give the same documents.
 """
 import base64
@@ -13,7 +13,7 @@ import unicodedata
 WHITESPACE = [chr(code) for code in (
     *range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F,
     0x205F, 0x3000)]
-# What programs take for a space or for nothing, and is neither.
+# Characters that programs mistake for a space or drop.
 NEARLY_SPACE = ["\u200b", "\u180e", "\u2060", "\ufeff", "\u00ad", "\x1c", "\x1f", "\x00", "\u2581"]
 CONTRACTIONS = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d", "'ſ", "’s", "'x", "'", "''s", "'r", "'l"]
 DIGITS = ["0", "7", "42", "123", "1234", "1234567", "٣", "१२३", "๕", "Ⅷ", "½", "²", "①", "㊿", "፻", "〇",
@@ -87,7 +87,7 @@ class Corpus:
         while True:
             yield self.rng.choice(makers)()
 
-    # What every run has.
+    # Documents of every run.
 
     def required(self):
         self.required_done = False

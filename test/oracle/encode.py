@@ -114,8 +114,9 @@ class Program:
     def finish(self):
         """The ids of each text as the oracle packs them; None for one that was refused.
 
-        With --parts the program ends after the first document whose parts give other ids than the whole:
-        its answer, and those of the documents behind it, are then what the program said."""
+        With --parts the program ends after the first document whose parts give other ids than the
+        whole.  That document and all later ones then have the program's message instead of ids.
+        """
         complaint = self.process.communicate()[1].decode(errors="replace")
         self.answers.seek(0)
         found = []

@@ -1,8 +1,8 @@
-"""Small random templates over what chat templates use: every statement, filter, test and method.
+"""Small random templates with every statement, filter, test and method that chat templates use.
 
-Most expressions have the type that their place wants, so that most templates render; some have not, so
-that errors are compared too.  Left out is what prints an address or an object of Python's: generators,
-views, macros.
+Most expressions have the type that their place needs, so that most templates render; some do not,
+so that errors are compared too.  Values that print as an address or an object of Python are left
+out: generators, views, macros.
 """
 import random
 import re

@@ -11,7 +11,7 @@ import jinja2.ext
 import jinja2.sandbox
 
 VOCABULARIES = pathlib.Path(__file__).resolve().parents[2] / "build/vocabularies"
-# What template_render_stream takes for the time, too.
+# template_render_stream uses the same time.
 NOW = datetime.datetime(2026, 1, 2, 3, 4, 5)
 
 
@@ -102,7 +102,9 @@ class Oracle:
 
 
 class Program:
-    """template_render_stream: a template and variables in, a status and a text out, each after its size."""
+    """template_render_stream: reads a template and variables, writes a status and a text, each
+    after its size.
+    """
 
     def __init__(self, path):
         self.path = str(path)
@@ -153,7 +155,7 @@ def tell(name, ours, theirs):
 
 
 def compare(program, source, cases):
-    """What differs, for each case of a name and variables."""
+    """The differences, for each case of a name and variables."""
     oracle = Oracle(source)
     ours = program.render([(source, variables) for _, variables in cases])
     assert len(ours) == len(cases), f"{len(cases)} asked for, {len(ours)} answered"
