@@ -119,12 +119,7 @@ static bool audit_find_model(struct audit *audit)
         audit->terms.model = name != NULL ? &audit->profile : NULL;
         return true;
     }
-    fprintf(stderr, "warmpath audit: --model: unknown model %s; known ones are", name);
-    for (uint32_t i = 0; profile_name(i) != NULL; i++) {
-        fprintf(stderr, " %s", profile_name(i));
-    }
-    fprintf(stderr, "\n");
-    return false;
+    return command_fail_name("audit", "model", name, profile_name);
 }
 
 static void write_json(struct audit *audit, const struct audit_report *report)

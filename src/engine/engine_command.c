@@ -85,17 +85,10 @@ static bool has_ports(uint32_t first, uint32_t count)
     return first <= UINT16_MAX && (first == 0 || first + count - 1 <= UINT16_MAX);
 }
 
-static bool find_format(const char *name)
+static const char *format_name_at(uint32_t index)
 {
-    if (kv_event_format_find(name) != NULL) {
-        return true;
-    }
-    fprintf(stderr, "warmpath engine: --kv-events-format: no format %s; there are", name);
-    for (uint32_t i = 0; kv_event_format_at(i) != NULL; i++) {
-        fprintf(stderr, "%s %s", i > 0 ? "," : "", kv_event_format_at(i)->name);
-    }
-    fprintf(stderr, "\n");
-    return false;
+    const struct kv_event_format *format = kv_event_format_at(index);
+    return format != NULL ? format->name : NULL;
 }
 
 static bool engine_flags_are_good(const struct engine_flags *flags)
@@ -108,7 +101,9 @@ static bool engine_flags_are_good(const struct engine_flags *flags)
     if (flags->lora.count > engine_adapter_max) {
         return engine_complain("--lora: at most 64 adapters");
     }
-    return find_format(flags->kv_events_format);
+    return kv_event_format_find(flags->kv_events_format) != NULL ||
+           command_fail_name("engine", "format of KV events", flags->kv_events_format,
+                             format_name_at);
 }
 
 static bool make_profile(const struct engine_flags *flags, struct profile *out)

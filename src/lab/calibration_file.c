@@ -9,14 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void name_shipped(FILE *out)
-{
-    const char *name;
-    for (uint32_t i = 0; (name = profile_name(i)) != NULL; i++) {
-        fprintf(out, "%s%s", i == 0 ? "" : ", ", name);
-    }
-}
-
 bool calibration_file_read(const char *command, const char *path, struct calibration *out)
 {
     char error[calibration_error_size];
@@ -39,14 +31,10 @@ bool calibration_file_profile(const char *command, const char *path, const char 
     struct calibration calibration;
     char error[calibration_error_size];
     if (path == NULL) {
-        if (model != NULL && profile_find(model, out)) {
-            return true;
-        }
-        fprintf(stderr, "warmpath %s: no model %s; there are ", command,
-                model != NULL ? model : "named");
-        name_shipped(stderr);
-        fprintf(stderr, ", and those of --calibration FILE\n");
-        return false;
+        model = model != NULL ? model : "";
+        return profile_find(model, out) ||
+               command_fail_name(command, "model without --calibration FILE is called", model,
+                                 profile_name);
     }
     if (!calibration_file_read(command, path, &calibration)) {
         return false;

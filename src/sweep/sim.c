@@ -100,8 +100,7 @@ static bool set_report(struct sim *sim)
                                           .judge = judge == UINT32_MAX ? report_no_judge : judge,
                                           .has_wall_time = sim->timing};
     if (sim->report.sort == NULL && strcmp(sim->sort, "policy") != 0) {
-        sim_grid_complain_of_name("column", sim->sort, column_name);
-        return false;
+        return command_fail_name("sim", "column", sim->sort, column_name);
     }
     return true;
 }

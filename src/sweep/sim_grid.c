@@ -4,31 +4,11 @@
 
 #include "base/base.h"
 #include "config/option/command.h"
-#include "config/option/nearest.h"
 #include "lab/calibration_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void sim_grid_complain_of_name(const char *what, const char *word,
-                               const char *(*name)(uint32_t index))
-{
-    struct config_nearest nearest = {.word = word};
-    for (uint32_t i = 0; name(i) != NULL; i++) {
-        config_nearest_offer(&nearest, name(i));
-    }
-    fprintf(stderr, "warmpath sim: no %s %s; ", what, word);
-    if (nearest.best != NULL) {
-        fprintf(stderr, "did you mean %s?\n", nearest.best);
-        return;
-    }
-    fputs("there are", stderr);
-    for (uint32_t i = 0; name(i) != NULL; i++) {
-        fprintf(stderr, "%s %s", i > 0 ? "," : "", name(i));
-    }
-    fputc('\n', stderr);
-}
 
 static const char *policy_name(uint32_t index)
 {
@@ -55,7 +35,7 @@ static uint32_t grid_read_names(const char *what, const struct flag_list *words,
     for (uint32_t i = 0; i < words->count; i++) {
         const char *word = words->items[i];
         if (strcmp(word, "all") != 0 && !has_name(word, name)) {
-            sim_grid_complain_of_name(what, word, name);
+            command_fail_name("sim", what, word, name);
             return 0;
         }
         for (uint32_t n = 0; name(n) != NULL; n++) {

@@ -44,7 +44,3 @@ void sim_grid_fini(struct sim_grid *grid);
 
 // The place of the policy in the grid; UINT32_MAX: it is not there.
 uint32_t sim_grid_find_policy(const struct sim_grid *grid, const char *name);
-
-// Prints the unknown word and the nearest known one: "no policy warn; did you mean warm?"
-void sim_grid_complain_of_name(const char *what, const char *word,
-                               const char *(*name)(uint32_t index));

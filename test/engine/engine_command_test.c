@@ -47,12 +47,12 @@ TEST(contradicting_options_are_refused)
         {{"--kv-events-port", "70000"},
          "warmpath engine: --kv-events-port: 70000 is too large, the most is 65535\n"},
         {{"--kv-events-format", "none"},
-         "warmpath engine: --kv-events-format: no format none; there are vllm, vllm-0.24, "
+         "warmpath engine: no format of KV events none; there are vllm, vllm-0.24, "
          "vllm-0.22, vllm-0.20, vllm-0.17, vllm-0.14, vllm-0.10.2, vllm-0.9.1, vllm-0.9.0, sglang, "
          "trtllm\n"},
         {{"--model", "none"},
-         "warmpath engine: no model none; there are llama-3.1-8b, "
-         "codellama-13b, qwen2.5-32b, and those of --calibration FILE\n"},
+         "warmpath engine: no model without --calibration FILE is called none; there are "
+         "llama-3.1-8b, codellama-13b, qwen2.5-32b\n"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         CHECK_EQ(run(cases[i].words), COMMAND_USAGE);

@@ -157,9 +157,9 @@ TEST(wrong_words_are_refused_before_anything_runs)
         const char *says;
     } cases[] = {
         {"--policy=warm", COMMAND_USAGE, "say --trace FILE, or --workload with one of b2b, rag,"},
-        {"--workload=rag --policy=warn", COMMAND_USAGE, "no policy warn; did you mean warm?"},
+        {"--workload=rag --policy=warn", COMMAND_USAGE, "no policy warn; did you mean \"warm\"?"},
         {"--workload=zebra", COMMAND_USAGE, "no workload zebra; there are b2b, rag"},
-        {"--workload=rag --model=lama-3.1-8b", COMMAND_USAGE, "did you mean llama-3.1-8b?"},
+        {"--workload=rag --model=lama-3.1-8b", COMMAND_USAGE, "did you mean \"llama-3.1-8b\"?"},
         {"--workload=rag --load=0.5 --rate=3", COMMAND_USAGE, "one of --load, --rate and --users"},
         {"--workload=rag --load=0", COMMAND_USAGE, "--load: 0 is too small"},
         {"--workload=rag --backends=1.5", COMMAND_USAGE, "--backends: \"1.5\" is not a number"},
@@ -168,7 +168,7 @@ TEST(wrong_words_are_refused_before_anything_runs)
         {"--workload=rag --rate=1x", COMMAND_USAGE, "--rate: \"1x\" is not a number"},
         {"--workload=rag --rate=", COMMAND_USAGE, "--rate: \"\" is not a number"},
         {"--workload=rag --rate=1e9", COMMAND_USAGE, "--rate: 1e9 is too large"},
-        {"--workload=rag --sort=ttf", COMMAND_USAGE, "no column ttf; did you mean ttft?"},
+        {"--workload=rag --sort=ttf", COMMAND_USAGE, "no column ttf; did you mean \"ttft\"?"},
         {"--workload=rag --judge=nobody", COMMAND_USAGE, "--judge: no policy: nobody"},
         {"--workload=rag --policy=warm --score", COMMAND_USAGE,
          "--score needs the judged policy and another one: warm"},

@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "config/config_file.h"
+#include "config/option/nearest.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,6 +33,17 @@ bool command_fail(const char *command, const char *subject, const char *why)
 {
     fprintf(stderr, "warmpath %s: %s%s%s\n", command, subject, why != NULL ? ": " : "",
             why != NULL ? why : "");
+    return false;
+}
+
+bool command_fail_name(const char *command, const char *kind, const char *word,
+                       const char *(*name_at)(uint32_t index))
+{
+    char space[2048];
+    struct text why = text_over(space, sizeof(space));
+    text_add_format(&why, "no %s %.256s", kind, word);
+    config_nearest_explain(word, name_at, &why);
+    fprintf(stderr, "warmpath %s: %.*s\n", command, (int)why.size, space);
     return false;
 }
 

@@ -36,6 +36,10 @@ void command_write_usage(const char *name);
 // Prints "warmpath COMMAND: SUBJECT: WHY" to standard error; `why` may be NULL.  Returns false.
 bool command_fail(const char *command, const char *subject, const char *why);
 
+// Prints that no `kind` is called `word`, and which there are (nearest.h).  Returns false.
+bool command_fail_name(const char *command, const char *kind, const char *word,
+                       const char *(*name_at)(uint32_t index));
+
 // Reads a file, or standard input for "-".  False: the reason was printed.
 bool command_read_file(const char *command, const char *path, void *space, size_t capacity,
                        size_t *size);

@@ -51,3 +51,21 @@ void config_nearest_offer(struct config_nearest *nearest, const char *candidate)
         nearest->distance = distance;
     }
 }
+
+void config_nearest_explain(const char *word, const char *(*name_at)(uint32_t index),
+                            struct text *why)
+{
+    struct config_nearest nearest = {.word = word};
+
+    for (uint32_t i = 0; name_at(i) != NULL; i++) {
+        config_nearest_offer(&nearest, name_at(i));
+    }
+    if (nearest.best != NULL) {
+        text_add_format(why, "; did you mean \"%s\"?", nearest.best);
+        return;
+    }
+    text_add_str(why, "; there are");
+    for (uint32_t i = 0; name_at(i) != NULL; i++) {
+        text_add_format(why, "%s %s", i > 0 ? "," : "", name_at(i));
+    }
+}

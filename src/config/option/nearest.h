@@ -7,7 +7,7 @@
 //     nearest.best                                  // NULL if every candidate is too far
 #pragma once
 
-#include <stdint.h>
+#include "base/text.h"
 
 struct config_nearest {
     const char *word;
@@ -17,3 +17,8 @@ struct config_nearest {
 
 // Keeps `candidate` when it is near, and nearer than those before.  Of equals the first stays.
 void config_nearest_offer(struct config_nearest *nearest, const char *candidate);
+
+// Appends which names there are instead of `word`: the nearest, or all of them.  `name_at` returns
+// NULL past the last.
+void config_nearest_explain(const char *word, const char *(*name_at)(uint32_t index),
+                            struct text *why);

@@ -235,29 +235,22 @@ static bool kind_read_string(const struct config_option *option, const char *tex
     return true;
 }
 
+static const char *policy_name_at(uint32_t index)
+{
+    return policy_at(index) != NULL ? policy_at(index)->name : NULL;
+}
+
 static bool read_policy(const struct config_option *option, const char *text, void *field,
                         struct text *why)
 {
-    struct config_nearest nearest = {.word = text};
     (void)option;
-
     if (policy_find(text) != NULL) {
         *(const char **)field = text;
         return true;
     }
     config_quote(why, text);
     text_add_str(why, " is not a policy");
-    for (uint32_t i = 0; policy_at(i) != NULL; i++) {
-        config_nearest_offer(&nearest, policy_at(i)->name);
-    }
-    if (nearest.best != NULL) {
-        text_add_format(why, "; did you mean \"%s\"?", nearest.best);
-        return false;
-    }
-    text_add_str(why, "; there are");
-    for (uint32_t i = 0; policy_at(i) != NULL; i++) {
-        text_add_format(why, "%s %s", i > 0 ? "," : "", policy_at(i)->name);
-    }
+    config_nearest_explain(text, policy_name_at, why);
     return false;
 }
 

@@ -38,6 +38,27 @@ TEST(of_two_equally_near_the_first_stays)
     CHECK_STR(best_of("rime", twins, 2), "rise");
 }
 
+static const char *name_at(uint32_t index)
+{
+    static const char *const names[] = {"warm", "random", NULL};
+    return names[index];
+}
+
+static const char *explain(const char *word)
+{
+    static char space[256];
+    struct text why = text_over(space, sizeof(space) - 1);
+    config_nearest_explain(word, name_at, &why);
+    space[why.size] = '\0';
+    return space;
+}
+
+TEST(a_name_near_to_one_is_suggested_and_else_all_are_listed)
+{
+    CHECK_STR(explain("warn"), "; did you mean \"warm\"?");
+    CHECK_STR(explain("zebra"), "; there are warm, random");
+}
+
 TEST(a_word_of_any_length_is_safe)
 {
     char word[300];
