@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 #include "base/text.h"
-#include "config/endpoint.h"
+#include "drive/drive_endpoint.h"
 #include "feed/exposition.h"
 #include "net/dns.h"
 #include "net/fetch.h"
@@ -30,12 +30,8 @@ static const char loads_path[] = "/v1/loads";
 struct scrape_origin {
     struct audit_scrape *scrape;
     const char *url;
-    char *host;
-    uint16_t port;
-    bool tls;
+    struct drive_endpoint endpoint;
     const char *why; // it does not resolve
-    struct address addresses[dns_address_count_max];
-    uint32_t address_count;
 };
 
 struct scrape_replica {
@@ -44,7 +40,6 @@ struct scrape_replica {
     const struct scrape_origin *origin;
     struct address address; // of size 0: the name did not resolve
     char *name;
-    char *authority;
     char why[why_size];
     struct fetch *fetch;
     struct engine_counters counters; // of this round's pages so far
@@ -85,16 +80,9 @@ enum status audit_scrape_create(const struct audit_scrape_options *options,
         ASSERT(asprintf(&scrape->authorization, "Bearer %s", options->api_key) != -1);
     }
     for (uint32_t i = 0; i < options->url_count; i++) {
-        struct config_endpoint endpoint;
-        ASSERT(config_url_split(slice_str(options->urls[i]), &endpoint) == NULL);
-        origins[i] = (struct scrape_origin){
-            .scrape = scrape,
-            .url = options->urls[i],
-            .host = strndup((const char *)endpoint.host.bytes, endpoint.host.size),
-            .port = endpoint.port,
-            .tls = endpoint.tls,
-        };
-        ASSERT(origins[i].host != NULL);
+        origins[i] = (struct scrape_origin){.scrape = scrape, .url = options->urls[i]};
+        const char *wrong = drive_endpoint_parse(options->urls[i], &origins[i].endpoint);
+        ASSERT(wrong == NULL); // the kind of the flag saw to it
     }
     *out = scrape;
     return STATUS_OK;
@@ -110,10 +98,6 @@ void audit_scrape_destroy(struct audit_scrape **scrape_ptr)
     for (uint32_t i = 0; i < scrape->replica_count; i++) {
         fetch_cancel(&scrape->replicas[i].fetch);
         free(scrape->replicas[i].name);
-        free(scrape->replicas[i].authority);
-    }
-    for (uint32_t i = 0; i < scrape->options.url_count; i++) {
-        free(scrape->origins[i].host);
     }
     dns_destroy(&scrape->dns);
     tls_context_destroy(&scrape->tls);
@@ -136,7 +120,7 @@ const struct audit_scraped *audit_scrape_at(const struct audit_scrape *scrape, u
 
 static struct tls_context *tls_of(struct audit_scrape *scrape, const struct scrape_origin *origin)
 {
-    if (origin->tls && !scrape->tls_is_tried) {
+    if (origin->endpoint.tls && !scrape->tls_is_tried) {
         scrape->tls_is_tried = true;
         char error[tls_error_size];
         struct tls_client_options options = {.ca = scrape->options.ca,
@@ -182,10 +166,10 @@ static bool replica_ask(struct scrape_replica *replica, const char *path, fetch_
     const struct scrape_origin *origin = replica->origin;
     const struct fetch_peer peer = {
         .address = replica->address,
-        .host = origin->host,
-        .authority = replica->authority,
+        .host = origin->endpoint.host,
+        .authority = origin->endpoint.authority,
         .authorization = scrape->authorization,
-        .tls = origin->tls,
+        .tls = origin->endpoint.tls,
     };
     replica->fetch = fetch_start(&(struct fetch_options){
         .loop = scrape->options.loop,
@@ -282,20 +266,17 @@ static void add_replica(struct audit_scrape *scrape, const struct scrape_origin 
     struct scrape_replica *replica = &scrape->replicas[scrape->replica_count];
     char place[64];
     struct text text = text_over(place, sizeof(place) - 1);
-    bool is_v6 = strchr(origin->host, ':') != NULL;
 
     if (scrape->replica_count == audit_replica_max) {
         return;
     }
-    if (origin->address_count > 1) {
+    if (origin->endpoint.address_count > 1) {
         text_add_str(&text, "#");
         address_format_host(address, &text);
     }
     place[text.size] = '\0';
     *replica = (struct scrape_replica){.scrape = scrape, .origin = origin, .address = *address};
     ASSERT(asprintf(&replica->name, "%s%s", origin->url, place) != -1);
-    ASSERT(asprintf(&replica->authority, "%s%s%s:%u", is_v6 ? "[" : "", origin->host,
-                    is_v6 ? "]" : "", origin->port) != -1);
     replica->scraped.name = replica->name;
     scrape->replica_count++;
 }
@@ -308,11 +289,11 @@ static void add_replicas(struct audit_scrape *scrape)
     ASSERT(scrape->replicas != NULL);
     for (uint32_t i = 0; i < scrape->options.url_count; i++) {
         const struct scrape_origin *origin = &scrape->origins[i];
-        if (origin->address_count == 0) {
+        if (origin->endpoint.address_count == 0) {
             add_replica(scrape, origin, &nowhere);
         }
-        for (uint32_t k = 0; k < origin->address_count; k++) {
-            add_replica(scrape, origin, &origin->addresses[k]);
+        for (uint32_t k = 0; k < origin->endpoint.address_count; k++) {
+            add_replica(scrape, origin, &origin->endpoint.addresses[k]);
         }
     }
 }
@@ -322,8 +303,8 @@ static void replica_resolved(void *owner, const struct dns_answer *answer)
     struct scrape_origin *origin = owner;
     struct audit_scrape *scrape = origin->scrape;
     if (answer->status == STATUS_OK) {
-        origin->address_count = answer->address_count;
-        memcpy(origin->addresses, answer->addresses, sizeof(origin->addresses));
+        origin->endpoint.address_count = answer->address_count;
+        memcpy(origin->endpoint.addresses, answer->addresses, sizeof(answer->addresses));
     } else {
         origin->why = answer->why;
     }
@@ -346,6 +327,7 @@ void audit_scrape_start(struct audit_scrape *scrape, void (*done)(void *owner), 
     scrape->unresolved_count = scrape->options.url_count;
     for (uint32_t i = 0; i < scrape->options.url_count; i++) {
         struct scrape_origin *origin = &scrape->origins[i];
-        dns_resolve(scrape->dns, origin->host, origin->port, replica_resolved, origin);
+        dns_resolve(scrape->dns, origin->endpoint.host, origin->endpoint.port, replica_resolved,
+                    origin);
     }
 }
