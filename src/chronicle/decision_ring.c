@@ -9,19 +9,17 @@
 
 enum { none = UINT32_MAX, line_size = 64 };
 
-enum index { BY_ID, BY_REQUEST, INDEX_COUNT };
+// BY_AGE has one chain of all; the others are tables of chains.
+enum decision_index { BY_ID, BY_REQUEST, BY_AGE, INDEX_COUNT };
 
-// Apart from the receipts: walking chains should not walk those.
-struct place {
+// Apart from the receipts, so that walking a chain touches little memory.
+struct decision_place {
     uint64_t hashes[INDEX_COUNT];
     uint64_t number; // with `worker`: the request
     uint32_t worker;
     bool is_running;
-    uint32_t next[INDEX_COUNT]; // of the chain, which begins with the latest
-    uint32_t
-        previous[INDEX_COUNT]; // so that a client who gives one id to all does not make it slow
-    uint32_t newer;
-    uint32_t older;
+    uint32_t next[INDEX_COUNT];     // of its chain, which begins with the newest
+    uint32_t previous[INDEX_COUNT]; // removal is quick even if all requests have the same id
     struct chronicle_decision decision;
 };
 
@@ -29,22 +27,12 @@ struct decision_ring {
     uint32_t decision_max;
     uint32_t used; // places, from the first on
     uint32_t mask;
-    uint32_t newest;
     uint32_t oldest;
     uint64_t serial; // of the last change
-    struct place *places;
+    struct decision_place *places;
     uint8_t *receipts;
-    uint32_t *heads[INDEX_COUNT];
+    uint32_t *heads; // mask + 1 of each index; of BY_AGE only the first is used
 };
-
-static uint32_t *make_heads(uint32_t count)
-{
-    uint32_t *heads = malloc(count * sizeof(*heads));
-    for (uint32_t i = 0; heads != NULL && i < count; i++) {
-        heads[i] = none;
-    }
-    return heads;
-}
 
 struct decision_ring *decision_ring_create(uint32_t decision_max)
 {
@@ -58,15 +46,16 @@ struct decision_ring *decision_ring_create(uint32_t decision_max)
     }
     ring->decision_max = decision_max;
     ring->mask = head_count - 1;
-    ring->newest = none;
     ring->oldest = none;
     ring->places = calloc(decision_max + 1, sizeof(*ring->places));
     ring->receipts = calloc(decision_max + 1, receipt_size_max);
-    ring->heads[BY_ID] = make_heads(head_count);
-    ring->heads[BY_REQUEST] = make_heads(head_count);
-    if (ring->places == NULL || ring->receipts == NULL || ring->heads[BY_ID] == NULL ||
-        ring->heads[BY_REQUEST] == NULL) {
+    ring->heads = malloc((size_t)INDEX_COUNT * head_count * sizeof(*ring->heads));
+    if (ring->places == NULL || ring->receipts == NULL || ring->heads == NULL) {
         decision_ring_destroy(&ring);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < INDEX_COUNT * head_count; i++) {
+        ring->heads[i] = none;
     }
     return ring;
 }
@@ -76,27 +65,28 @@ void decision_ring_destroy(struct decision_ring **ring)
     if (*ring != NULL) {
         free((*ring)->places);
         free((*ring)->receipts);
-        free((*ring)->heads[BY_ID]);
-        free((*ring)->heads[BY_REQUEST]);
+        free((*ring)->heads);
         free(*ring);
         *ring = NULL;
     }
 }
 
-static struct receipt *receipt_at(const struct decision_ring *ring, uint32_t place)
+static struct receipt *decision_ring_receipt_at(const struct decision_ring *ring, uint32_t place)
 {
     return (struct receipt *)(ring->receipts + (size_t)place * receipt_size_max);
 }
 
-static uint32_t *head_of(const struct decision_ring *ring, enum index index, uint64_t hash)
+static uint32_t *decision_ring_head_of(const struct decision_ring *ring, enum decision_index index,
+                                       uint64_t hash)
 {
-    return &ring->heads[index][hash & ring->mask];
+    return &ring->heads[(size_t)index * (ring->mask + 1) + (hash & ring->mask)];
 }
 
-static void chain_in(struct decision_ring *ring, enum index index, uint32_t place)
+static void decision_ring_chain_in(struct decision_ring *ring, enum decision_index index,
+                                   uint32_t place)
 {
-    struct place *own = &ring->places[place];
-    uint32_t *head = head_of(ring, index, own->hashes[index]);
+    struct decision_place *own = &ring->places[place];
+    uint32_t *head = decision_ring_head_of(ring, index, own->hashes[index]);
 
     own->next[index] = *head;
     own->previous[index] = none;
@@ -106,41 +96,27 @@ static void chain_in(struct decision_ring *ring, enum index index, uint32_t plac
     *head = place;
 }
 
-static void chain_out(struct decision_ring *ring, enum index index, uint32_t place)
+static void decision_ring_chain_out(struct decision_ring *ring, enum decision_index index,
+                                    uint32_t place)
 {
-    const struct place *own = &ring->places[place];
+    const struct decision_place *own = &ring->places[place];
     uint32_t previous = own->previous[index];
 
-    *(previous == none ? head_of(ring, index, own->hashes[index])
+    *(previous == none ? decision_ring_head_of(ring, index, own->hashes[index])
                        : &ring->places[previous].next[index]) = own->next[index];
     if (own->next[index] != none) {
         ring->places[own->next[index]].previous[index] = previous;
     }
 }
 
-static void order_in(struct decision_ring *ring, uint32_t place)
-{
-    ring->places[place].newer = none;
-    ring->places[place].older = ring->newest;
-    *(ring->newest == none ? &ring->oldest : &ring->places[ring->newest].newer) = place;
-    ring->newest = place;
-}
-
-static void order_out(struct decision_ring *ring, uint32_t place)
-{
-    const struct place *own = &ring->places[place];
-    *(own->newer == none ? &ring->newest : &ring->places[own->newer].older) = own->older;
-    *(own->older == none ? &ring->oldest : &ring->places[own->older].newer) = own->newer;
-}
-
-// Workers count their requests themselves: the next one has the next place of the table.
-static uint64_t request_hash(const struct receipt *receipt)
+// Requests of a worker have consecutive numbers, hence neighbouring heads of the table.
+static uint64_t decision_ring_hash_request(const struct receipt *receipt)
 {
     return receipt->number + receipt->worker * 0x9e3779b97f4a7c15;
 }
 
-// Ids that may have been cut have the hash of what is left, so that this is enough to find them.
-static uint64_t id_hash(const struct receipt *receipt)
+// An id that may have been cut is hashed as it was kept, so that it can be found.
+static uint64_t decision_ring_hash_id(const struct receipt *receipt)
 {
     if (receipt->id_size < receipt_text_max) {
         return receipt->id_hash;
@@ -150,9 +126,10 @@ static uint64_t id_hash(const struct receipt *receipt)
     return hash_bytes(parts.id, 0);
 }
 
-static uint32_t find_request(const struct decision_ring *ring, const struct receipt *receipt)
+static uint32_t decision_ring_find_request(const struct decision_ring *ring,
+                                           const struct receipt *receipt)
 {
-    uint32_t place = *head_of(ring, BY_REQUEST, request_hash(receipt));
+    uint32_t place = *decision_ring_head_of(ring, BY_REQUEST, decision_ring_hash_request(receipt));
     while (place != none && (ring->places[place].worker != receipt->worker ||
                              ring->places[place].number != receipt->number)) {
         place = ring->places[place].next[BY_REQUEST];
@@ -160,21 +137,24 @@ static uint32_t find_request(const struct decision_ring *ring, const struct rece
     return place;
 }
 
-// A place that is in no chain and in no order: that of the same request, one that was never used, or the oldest.
-static uint32_t take_place(struct decision_ring *ring, uint32_t same)
+// A place that is in no chain: that of the same request, one that was never used, or the oldest.
+static uint32_t decision_ring_take_place(struct decision_ring *ring, uint32_t same)
 {
     if (same == none && ring->used < ring->decision_max) {
         return ring->used++;
     }
     uint32_t place = same == none ? ring->oldest : same;
-    order_out(ring, place);
-    chain_out(ring, BY_ID, place);
-    chain_out(ring, BY_REQUEST, place);
+    if (place == ring->oldest) {
+        ring->oldest = ring->places[place].previous[BY_AGE];
+    }
+    for (int i = 0; i < INDEX_COUNT; i++) {
+        decision_ring_chain_out(ring, (enum decision_index)i, place);
+    }
     return place;
 }
 
-// Asks for the lines that the next receipt will need, if it is as large as the last.
-static void await_next(const struct decision_ring *ring, size_t size)
+// Prefetches the memory of the next receipt, assuming that it is as large as the last one.
+static void decision_ring_prefetch(const struct decision_ring *ring, size_t size)
 {
     uint32_t next = ring->used < ring->decision_max ? ring->used : ring->oldest;
     const uint8_t *receipt = ring->receipts + (size_t)next * receipt_size_max;
@@ -182,7 +162,7 @@ static void await_next(const struct decision_ring *ring, size_t size)
     for (size_t at = 0; at < size; at += line_size) {
         __builtin_prefetch(receipt + at, 1);
     }
-    __builtin_prefetch(head_of(ring, BY_ID, ring->places[next].hashes[BY_ID]), 1);
+    __builtin_prefetch(decision_ring_head_of(ring, BY_ID, ring->places[next].hashes[BY_ID]), 1);
 }
 
 void decision_ring_put(struct decision_ring *ring, const struct receipt *receipt,
@@ -191,30 +171,31 @@ void decision_ring_put(struct decision_ring *ring, const struct receipt *receipt
     if (ring->decision_max == 0) {
         return;
     }
-    uint32_t same = find_request(ring, receipt);
+    uint32_t same = decision_ring_find_request(ring, receipt);
     bool is_running = receipt->outcome == RECEIPT_RUNNING;
-    // What is over does not run again.
+    // An announcement that comes after the end is ignored.
     if (same != none && is_running && !ring->places[same].is_running) {
         return;
     }
-    uint32_t place = take_place(ring, same);
-    struct place *own = &ring->places[place];
+    uint32_t place = decision_ring_take_place(ring, same);
+    struct decision_place *own = &ring->places[place];
     size_t size = receipt_size(receipt);
 
     ASSERT(size <= receipt_size_max);
-    memcpy(receipt_at(ring, place), receipt, size);
-    own->hashes[BY_ID] = id_hash(receipt);
-    own->hashes[BY_REQUEST] = request_hash(receipt);
+    memcpy(decision_ring_receipt_at(ring, place), receipt, size);
+    own->hashes[BY_ID] = decision_ring_hash_id(receipt);
+    own->hashes[BY_REQUEST] = decision_ring_hash_request(receipt);
     own->number = receipt->number;
     own->worker = receipt->worker;
     own->is_running = is_running;
     own->decision = *decision;
     own->decision.serial = ++ring->serial;
-    own->decision.receipt = receipt_at(ring, place);
-    chain_in(ring, BY_ID, place);
-    chain_in(ring, BY_REQUEST, place);
-    order_in(ring, place);
-    await_next(ring, size);
+    own->decision.receipt = decision_ring_receipt_at(ring, place);
+    for (int i = 0; i < INDEX_COUNT; i++) {
+        decision_ring_chain_in(ring, (enum decision_index)i, place);
+    }
+    ring->oldest = ring->oldest == none ? place : ring->oldest;
+    decision_ring_prefetch(ring, size);
 }
 
 bool decision_ring_find(const struct decision_ring *ring, struct slice id,
@@ -222,10 +203,10 @@ bool decision_ring_find(const struct decision_ring *ring, struct slice id,
 {
     struct slice kept = slice_of(id.bytes, id.size < receipt_text_max ? id.size : receipt_text_max);
     uint64_t hash = hash_bytes(kept, 0);
-    uint32_t place = *head_of(ring, BY_ID, hash);
+    uint32_t place = *decision_ring_head_of(ring, BY_ID, hash);
 
     while (place != none) {
-        const struct place *own = &ring->places[place];
+        const struct decision_place *own = &ring->places[place];
         struct receipt_parts parts;
         receipt_parts(own->decision.receipt, &parts);
         if (own->hashes[BY_ID] == hash && slice_equal(parts.id, kept)) {
@@ -241,11 +222,11 @@ uint32_t decision_ring_list(const struct decision_ring *ring, uint64_t since,
                             struct chronicle_decision *out, uint32_t out_max)
 {
     uint32_t count = 0;
-    uint32_t place = ring->newest;
+    uint32_t place = *decision_ring_head_of(ring, BY_AGE, 0);
 
     while (count < out_max && place != none && ring->places[place].decision.serial > since) {
         out[count++] = ring->places[place].decision;
-        place = ring->places[place].older;
+        place = ring->places[place].next[BY_AGE];
     }
     return count;
 }

@@ -392,8 +392,8 @@ TEST(a_list_that_does_not_fit_is_an_error_and_not_half_a_list)
     struct scene scene;
     scene_open(&scene, two);
     CHECK_EQ(call_with(&scene, "GET", "/backends", "", 900), 500);
-    CHECK_STR(answer.message, "The router could not finish this request: the list is too long for "
-                              "one answer");
+    CHECK_STR(answer.message, "The router could not finish this request: the document is too long "
+                              "for one response");
     CHECK_EQ(call_with(&scene, "GET", path_of(&scene, 0, ""), "", 900), 200);
     close_all(&scene);
 }

@@ -45,11 +45,24 @@ static void put_backend_events(const struct admin_options *options, const struct
     events_json_put(backend, has_feed ? &status : NULL, json);
 }
 
-void backend_json_put_models(const struct fleet *fleet, const struct backend *backend,
-                             struct json_writer *json)
+void backend_json_put_summary(const struct admin_options *options, const struct backend *backend,
+                              uint64_t now_ms, struct json_writer *json)
 {
+    const struct fleet *fleet = options->fleet;
+    bool draining = fleet_is_draining(fleet, backend);
     const char *name;
 
+    json_put_u64(json, "id", backend->id);
+    json_put_str(json, "url", backend->url);
+    json_put_str(json, "pool", config_pool_name(*options->config, backend->pool));
+    json_put_u64(json, "weight", fleet_weight(fleet, backend));
+    json_put_str(json, "state", draining ? "draining" : backend_state(backend, now_ms));
+    json_put_u64(json, "in_flight",
+                 atomic_load_explicit(&backend->shared.in_flight, memory_order_relaxed));
+    json_put_u64(json, "requests",
+                 atomic_load_explicit(&backend->shared.request_count, memory_order_relaxed));
+    json_put_u64(json, "failures",
+                 atomic_load_explicit(&backend->shared.failure_count, memory_order_relaxed));
     json_begin_array(json, "models");
     for (uint32_t i = 0; (name = fleet_model_name(fleet, backend, i)) != NULL; i++) {
         json_put_str(json, NULL, name);
@@ -60,26 +73,13 @@ void backend_json_put_models(const struct fleet *fleet, const struct backend *ba
 void backend_json_put(const struct admin_options *options, const struct backend *backend,
                       const struct backend_json_request *request, struct json_writer *json)
 {
-    const struct fleet *fleet = options->fleet;
-    bool draining = fleet_is_draining(fleet, backend);
     uint8_t space[64];
     struct text address = text_over(space, sizeof(space));
 
     address_format(&backend->address, &address);
     json_begin_object(json, NULL);
-    json_put_u64(json, "id", backend->id);
-    json_put_str(json, "url", backend->url);
+    backend_json_put_summary(options, backend, request->now_ms, json);
     json_put_string(json, "address", text_slice(&address));
-    json_put_str(json, "pool", config_pool_name(*options->config, backend->pool));
-    json_put_u64(json, "weight", fleet_weight(fleet, backend));
-    json_put_str(json, "state", draining ? "draining" : backend_state(backend, request->now_ms));
-    json_put_u64(json, "in_flight",
-                 atomic_load_explicit(&backend->shared.in_flight, memory_order_relaxed));
-    json_put_u64(json, "requests",
-                 atomic_load_explicit(&backend->shared.request_count, memory_order_relaxed));
-    json_put_u64(json, "failures",
-                 atomic_load_explicit(&backend->shared.failure_count, memory_order_relaxed));
-    backend_json_put_models(fleet, backend, json);
     if (backend->rank_count > 1) {
         json_put_u64(json, "rank", backend->rank);
         json_put_u64(json, "ranks", backend->rank_count);

@@ -9,7 +9,6 @@
 
 struct admin_options;
 struct backend;
-struct fleet;
 struct json_writer;
 
 struct backend_json_request {
@@ -20,6 +19,7 @@ struct backend_json_request {
 void backend_json_put(const struct admin_options *options, const struct backend *backend,
                       const struct backend_json_request *request, struct json_writer *json);
 
-// The member "models".
-void backend_json_put_models(const struct fleet *fleet, const struct backend *backend,
-                             struct json_writer *json);
+// The members that /overview shows as well: id, url, pool, weight, state, in_flight, requests,
+// failures, models.
+void backend_json_put_summary(const struct admin_options *options, const struct backend *backend,
+                              uint64_t now_ms, struct json_writer *json);

@@ -251,23 +251,9 @@ static void put_backend_recent(const struct snapshot *snapshot, uint32_t i,
 static void put_overview_backend(const struct admin_options *options, const struct backend *backend,
                                  uint64_t now_ms, struct json_writer *json)
 {
-    const struct fleet *fleet = options->fleet;
-    bool draining = fleet_is_draining(fleet, backend);
-
-    json_put_u64(json, "id", backend->id);
-    json_put_str(json, "url", backend->url);
-    json_put_str(json, "pool", config_pool_name(*options->config, backend->pool));
-    json_put_str(json, "state", draining ? "draining" : backend_state(backend, now_ms));
-    json_put_u64(json, "weight", fleet_weight(fleet, backend));
-    json_put_bool(json, "draining", draining);
-    json_put_u64(json, "in_flight",
-                 atomic_load_explicit(&backend->shared.in_flight, memory_order_relaxed));
-    json_put_u64(json, "requests",
-                 atomic_load_explicit(&backend->shared.request_count, memory_order_relaxed));
-    json_put_u64(json, "failures",
-                 atomic_load_explicit(&backend->shared.failure_count, memory_order_relaxed));
+    backend_json_put_summary(options, backend, now_ms, json);
+    json_put_bool(json, "draining", fleet_is_draining(options->fleet, backend));
     json_put_str(json, "events", backend_events_text(backend));
-    backend_json_put_models(fleet, backend, json);
     put_overview_load(backend, now_ms, json);
 }
 
