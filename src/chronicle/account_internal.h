@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// account_internal.h -- what one receipt adds to figures, wherever they are kept.
+// account_internal.h -- the share of one receipt in figures.
 #pragma once
 
 #include "chronicle/chronicle.h"
@@ -10,8 +10,8 @@
 struct receipt_share {
     struct chronicle_figures sums; // without percentiles and span
     double ttft_ms;                // NAN: unknown
-    // Until the first token by the model of queues (shadow.h): as it was done, and under round-robin.
-    // Negative: not known.
+    // Time to the first token by the queue model (shadow.h): of the real decision, and of
+    // round-robin.  NAN: unknown.
     double model_ms;
     double shadow_model_ms;
 };

@@ -15,7 +15,7 @@ struct part {
 #define X(type, compact, name) compact name;
     CHRONICLE_SUM_MAP(X)
 #undef X
-    uint16_t waits[wait_coarse_count]; // full ones stay as they are
+    uint16_t waits[wait_coarse_count]; // saturating
 };
 
 struct minute {

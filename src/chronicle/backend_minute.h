@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// backend_minute.h -- how each backend did in the last minute.
+// backend_minute.h -- figures of each backend in the last minute.
 //
-// For each a ring of stretches of five seconds, as in timeline.h, with coarse histograms: 2.6 KB a backend.
-// There are no percentiles of round-robin: its requests are not those of this backend.
+// A ring of five-second stretches for each backend, as in timeline.h, with coarse histograms: 2.6
+// KB a backend.  There are no percentiles for round-robin, which would serve other requests here.
 //
-// Threads: one at a time.  Memory: taken by _create, touched for backends that are there.
+// Threads: one at a time.  Memory: taken by _create, touched for slots that are used.
 #pragma once
 
 #include "chronicle/chronicle.h"
@@ -17,7 +17,7 @@ struct backend_minute;
 struct backend_minute *backend_minute_create(uint32_t member_max);
 void backend_minute_destroy(struct backend_minute **minutes);
 
-// A request of the backend of that slot (member_table.h), in the step that is open.
+// A request of the backend in that slot of the fleet, in the open step.
 void backend_minute_note(struct backend_minute *minutes, uint32_t slot, uint64_t step,
                          const struct receipt_share *account);
 
@@ -25,5 +25,5 @@ void backend_minute_note(struct backend_minute *minutes, uint32_t slot, uint64_t
 void backend_minute_sum(const struct backend_minute *minutes, uint32_t slot, uint64_t step,
                         struct chronicle_figures *out);
 
-// That slot has nobody any more.
+// The backend of that slot has left.
 void backend_minute_forget(struct backend_minute *minutes, uint32_t slot);

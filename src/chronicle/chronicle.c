@@ -22,7 +22,7 @@ struct chronicle {
     uint64_t wall_ms; // of the last tick; 0: none yet
     uint64_t step;
     struct thinning thinning;
-    struct rng rng; // whose prefixes are noted
+    struct rng rng; // selects requests whose prefixes are noted
     struct chronicle_figures total;
     struct shadow *shadow;
     struct timeline *timeline;
@@ -109,7 +109,7 @@ static uint32_t chronicle_slot_of(const struct chronicle *self, uint32_t slot, u
     return is_there ? slot : chronicle_no_slot;
 }
 
-// A backend has worked on the prompt, as far as anybody can tell.
+// Whether a backend has computed the prompt.
 static bool is_computed(const struct receipt *receipt)
 {
     return receipt->decision.chosen.backend != 0 &&
@@ -168,8 +168,8 @@ static void note_prefixes(struct chronicle *self, const struct receipt *receipt,
     hot_prefixes_note(self->prefixes, &sighting);
 }
 
-// The list reaches back a second, about, also where more requests end in one than it has room for: then one in so
-// many is kept.  What failed, or was announced, is kept in any case.
+// When more requests end in a second than the list can hold, it keeps a random sample, so that it
+// reaches back about a second.  Failed and announced requests are always kept.
 static bool is_kept(struct chronicle *self, const struct receipt *receipt)
 {
     uint64_t rate = self->thinning.rate;
@@ -218,7 +218,7 @@ void chronicle_tick(struct chronicle *chronicle, uint64_t wall_ms)
 {
     uint64_t step = timeline_tick(chronicle->timeline, wall_ms);
     if (step < chronicle->step) {
-        // Its stretches would come back to life when the clock passes them again.
+        // Old stretches would count again when the clock passes them a second time.
         for (uint32_t i = 0; i < chronicle->member_max; i++) {
             backend_minute_forget(chronicle->minutes, i);
         }

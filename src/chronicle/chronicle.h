@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// chronicle.h -- what the last requests were like: for people who watch.
+// chronicle.h -- the recent past, for people who watch.
 //
-// Made of receipts alone, and bounded: the last decisions (decision_ring.h), a line of time (timeline.h), the
-// hottest prefixes (hot_prefixes.h), how each backend did lately, and what round-robin would have done
-// with the same requests (shadow.h).  All of it is an account for people; nothing is decided by it.
+// Made of receipts alone, and bounded: the last decisions (decision_ring.h), a time series
+// (timeline.h), the hottest prefixes (hot_prefixes.h), the last minute of each backend
+// (backend_minute.h), and an estimate of round-robin on the same requests (shadow.h).  Routing does
+// not use it.
 //
 // Threads: one at a time; the scribe has a lock for it.  Memory: taken by _create.
 #pragma once
@@ -22,15 +23,15 @@ struct chronicle_member {
     uint32_t slot; // in the fleet; below member_max
     uint32_t pool;
     bool is_usable;        // a rotation would include it
-    uint64_t cache_tokens; // 0: not known
-    float token_ms;        // that one uncached token takes
+    uint64_t cache_tokens; // 0: unknown
+    float token_ms;        // for one uncached token
 };
 
 struct chronicle_options {
-    uint32_t decision_max; // 0: none are kept
+    uint32_t decision_max; // 0 keeps none
     uint32_t member_max;
-    uint32_t hot_max; // prefixes that are counted; a tenth of them is worth showing
-    uint64_t seed;    // for what is left to chance
+    uint32_t hot_max; // prefixes that are counted; about a tenth of them are hot
+    uint64_t seed;    // of random choices
 };
 
 // NULL when memory is short.
@@ -40,10 +41,10 @@ void chronicle_destroy(struct chronicle **chronicle);
 void chronicle_set_members(struct chronicle *chronicle, const struct chronicle_member *members,
                            uint32_t count);
 
-// A request ended, or was sent (RECEIPT_RUNNING): then only the list of decisions and the shadow take note.
+// A request ended, or was sent (RECEIPT_RUNNING): the latter is only for decisions and the shadow.
 void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt);
 
-// Time passes: closes what is over.  Wall time, and may jump.
+// Closes what is over.  Wall time, which may jump.
 void chronicle_tick(struct chronicle *chronicle, uint64_t wall_ms);
 
 enum { chronicle_percentile_count = 3 };
@@ -73,19 +74,19 @@ struct chronicle_figures {
     double shadow_ttft_ms[chronicle_percentile_count];
 };
 
-// A point of the line of time.
+// A point of the time series.
 struct chronicle_point {
-    uint64_t wall_ms; // its beginning
+    uint64_t wall_ms; // when it began
     struct chronicle_figures figures;
 };
 
 enum { chronicle_step_ms = 5000, chronicle_point_max = 720 }; // an hour
 
-// Points that are over and began after `since_ms`, oldest first.
+// Closed points that began after `since_ms`, oldest first.
 uint32_t chronicle_points(const struct chronicle *chronicle, uint64_t since_ms,
                           struct chronicle_point *out, uint32_t out_max);
 
-// The last minute, about; and since the beginning (no percentiles there: negative).
+// About the last minute; and since the start, without percentiles.
 void chronicle_recent(const struct chronicle *chronicle, struct chronicle_figures *out);
 void chronicle_total(const struct chronicle *chronicle, struct chronicle_figures *out);
 
@@ -97,23 +98,23 @@ enum { chronicle_holder_max = 16 };
 
 struct chronicle_prefix {
     uint64_t key;    // of its last block
-    double requests; // lately, fading by half every five minutes
-    double share;    // of all requests, likewise
-    uint32_t tokens; // from the beginning of the prompt
+    double requests; // halving every five minutes
+    double share;    // of all requests
+    uint32_t tokens; // of the prefix
     uint32_t holder_count;
-    uint64_t holders[chronicle_holder_max]; // ids of the first, as far as decisions have shown them
+    uint64_t holders[chronicle_holder_max]; // ids, as far as decisions have shown them
 };
 
-// The hottest first.  A beginning of another one that has nearly all of its requests is left out.
+// The hottest first.  A prefix is left out if a longer one has nearly all of its requests.
 uint32_t chronicle_prefixes(const struct chronicle *chronicle, struct chronicle_prefix *out,
                             uint32_t out_max);
 
-// A decision that is kept.  `serial` grows with each change of the list.
+// A kept decision.  `serial` grows with each change of the list.
 struct chronicle_decision {
     uint64_t serial;
     const struct receipt *receipt; // until the next chronicle_note
-    // What round-robin would have done with it, by the shadow.
-    uint64_t shadow_backend; // 0: not known
+    // The estimate for round-robin.
+    uint64_t shadow_backend; // 0: unknown
     uint32_t shadow_cached_tokens;
     float shadow_ttft_ms; // NAN: unknown
 };

@@ -11,10 +11,10 @@
 
 enum { ways = 8, word_bits = 64 };
 
-// Counts are in units that grow while time passes, so that nothing has to be done to those that are there.
+// The unit of counts grows with time, so that fading does not touch every count.
 struct prefix {
     uint64_t key;    // 0: empty
-    uint64_t parent; // the key one step less deep; 0: there is none
+    uint64_t parent; // the key at half the depth; 0: none
     double count;
     double excess; // the count may be too high by this
     uint32_t tokens;
@@ -25,8 +25,8 @@ struct hot_prefixes {
     uint32_t mask; // of sets
     uint32_t member_max;
     uint32_t holder_words; // for each prefix
-    double unit;           // what a request weighs now
-    double sighting_max;   // what one added at most; it fades with the counts
+    double unit;           // the weight of one request now
+    double sighting_max;   // the largest weight of one sighting; fades with the counts
     double total;          // of all requests
     struct prefix *prefixes;
     uint64_t *holders;
@@ -88,7 +88,7 @@ void hot_prefixes_fade(struct hot_prefixes *prefixes, uint64_t elapsed_ms)
     static const double unit_max = 1e12;
     prefixes->unit *= exp2((double)elapsed_ms / hot_prefixes_half_ms);
     if (prefixes->unit > unit_max) {
-        // After years at once it is infinite, and nothing is left.
+        // After a jump of years the unit is infinite, and all counts become 0.
         scale_all(prefixes, 1 / prefixes->unit);
         prefixes->unit = 1;
     }
@@ -116,7 +116,7 @@ static uint32_t find(const struct hot_prefixes *self, uint64_t key)
     return self->prefix_count;
 }
 
-// The place of the lowest count that the key could have; an empty one has 0.
+// The place with the lowest count among those of the key; an empty one has 0.
 static uint32_t lowest_place(const struct hot_prefixes *self, uint64_t key)
 {
     uint32_t first = first_place(self, key);
@@ -164,7 +164,7 @@ static void see(struct hot_prefixes *self, uint32_t place, const struct hot_sigh
     set_holder(self, place, sighting->holder, true);
 }
 
-// Places are filled from the first on and never empty again, so the last is the last to be taken.
+// Places of a set are filled in order and never emptied, so the last one tells.
 static bool has_empty(const struct hot_prefixes *self, uint64_t key)
 {
     return self->prefixes[first_place(self, key) + ways - 1].key == 0;
@@ -201,19 +201,19 @@ void hot_prefixes_forget(struct hot_prefixes *prefixes, uint32_t slot)
     }
 }
 
-// Requests that are certain.
+// Requests that were certainly counted.
 static double certain(const struct prefix *prefix)
 {
     return prefix->count - prefix->excess;
 }
 
-// Once is not.
+// A single sighting does not count.
 static bool is_shared(const struct hot_prefixes *self, const struct prefix *prefix)
 {
     return certain(prefix) > fmax(self->sighting_max, self->unit);
 }
 
-// Marks prefixes of which another, one step deeper, has nearly all requests.
+// Marks prefixes whose extension to the next depth has nearly all of their requests.
 static void mark_covered(const struct hot_prefixes *self)
 {
     static const double nearly_all = 0.9;
@@ -221,7 +221,7 @@ static void mark_covered(const struct hot_prefixes *self)
     for (uint32_t i = 0; i < self->prefix_count; i++) {
         const struct prefix *prefix = &self->prefixes[i];
         uint32_t parent = prefix->parent == 0 ? self->prefix_count : find(self, prefix->parent);
-        // It may have been let in one sighting later than its parent.
+        // It may have entered one sighting later than its parent.
         if (parent != self->prefix_count && is_shared(self, prefix) &&
             certain(prefix) + self->sighting_max >= nearly_all * certain(&self->prefixes[parent])) {
             self->is_covered[parent] = true;

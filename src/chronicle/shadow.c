@@ -21,41 +21,42 @@ struct queue {
 };
 
 struct shadow_member {
-    uint64_t id; // 0: nobody
+    uint64_t id; // 0: unused
     double token_ms;
     struct queue queues[FLEET_COUNT];
 };
 
-// The members of one pool that a rotation would include: a stretch of `order`.
+// The usable members of one pool: a stretch of `order`.
 struct rotation {
     uint32_t first;
     uint32_t count;
     uint32_t next;
 };
 
-// What keys of the last requests of a pool showed, fading.
+// The evidence of the last requests of a pool, fading.
 struct tally {
-    double tokens; // of their blocks
-    double seen;   // that the keys stood for
+    double tokens; // of their blocks, really
+    double seen;   // that the kept keys stood for
     double found[FLEET_COUNT];
 };
 
-// A request, done by both.
+// A request after both models.
 struct done {
     uint64_t request; // 0: none
     uint32_t slots[FLEET_COUNT];
-    double shares[FLEET_COUNT]; // of the prompt, found
+    double shares[FLEET_COUNT]; // of the prompt that was found
     double waits_ms[FLEET_COUNT];
-    double drawn_ms; // the last wait has this less than its average, by chance
+    double drawn_ms; // the random draw made the second wait this much shorter
 };
 
-// Requests that have begun and not ended, by chance of their numbers: who is pushed out is done at its end.
+// Requests that have begun and not ended, by a hash.  A request that is displaced is replayed at
+// its end.
 enum { begun_max = 8192 };
 
 struct shadow {
     uint32_t member_max;
     struct shadow_sieve sieve;
-    struct rng rng; // always from the same beginning
+    struct rng rng; // always with the same seed
     struct tally tallies[shadow_pool_max];
     struct shadow_member *members; // by slot
     uint32_t *order;               // slots, pool by pool
@@ -107,7 +108,7 @@ void shadow_forget(struct shadow *shadow, uint32_t slot)
     shadow_cache_clear(shadow->caches, cache_of(slot, ROTATION));
 }
 
-// Returns the tokens that its cache holds.
+// Returns the size of its cache in tokens.
 static uint64_t set_member(struct shadow *shadow, const struct chronicle_member *told)
 {
     ASSERT(told->slot < shadow->member_max);
@@ -155,21 +156,21 @@ void shadow_set_members(struct shadow *shadow, const struct chronicle_member *me
     }
 }
 
-// Whose turn it is; chronicle_no_slot: nobody's.
+// The slot that has the turn; chronicle_no_slot: the pool has no usable member.
 static uint32_t take_turn(struct shadow *shadow, uint32_t pool)
 {
     if (pool >= shadow_pool_max || shadow->pools[pool].count == 0) {
         return chronicle_no_slot;
     }
     struct rotation *rotation = &shadow->pools[pool];
-    // Members come and go between turns, hence the remainder here and not when it is stored.
+    // Members change between turns, so the remainder is taken here and not stored.
     return shadow->order[rotation->first + rotation->next++ % rotation->count];
 }
 
-// Returns how long after its arrival the first token is there.
+// Returns the time from arrival to the first token.
 static double queue_up(struct queue *queue, uint64_t now_us, double work_ms)
 {
-    // The wall clock may jump: backward no work is done, and far forward all of it.
+    // The wall clock may jump: back does no work, far ahead does all of it.
     if (now_us > queue->at_us) {
         queue->backlog_ms -= (double)(now_us - queue->at_us) / 1000;
         queue->backlog_ms = queue->backlog_ms > 0 ? queue->backlog_ms : 0;
@@ -180,7 +181,7 @@ static double queue_up(struct queue *queue, uint64_t now_us, double work_ms)
     return wait_ms;
 }
 
-// Cached tokens as measured, moved from a share that the model found to another.
+// The measured cached tokens, moved from one share of the model to the other.
 static double moved(double measured, double prompt, double from, double to)
 {
     if (to < from) {
@@ -192,7 +193,7 @@ static double moved(double measured, double prompt, double from, double to)
     return measured;
 }
 
-// Likewise, all or nothing, and the same on average.
+// Likewise, but all or nothing, with the same average.
 static double drawn(struct rng *rng, double measured, double prompt, double from, double to)
 {
     double chance = (double)(rng_next(rng) >> 11) / (double)(1ULL << 53);
@@ -224,7 +225,7 @@ static struct shadow_prompt prompt_of(const struct receipt *receipt)
     };
 }
 
-// Cached, of the tokens of the prompt: as told, or else as expected.
+// Cached tokens of the prompt: as reported, or else as expected.
 static double measured_tokens(const struct receipt *receipt)
 {
     uint32_t tokens = receipt->has_cached_tokens ? receipt->cached_tokens
@@ -258,7 +259,7 @@ static double share_of(const struct tally *tally, enum fleet fleet)
     return found < tally->tokens ? found / tally->tokens : 1;
 }
 
-// Both do the prompt.  Which part of it each found, or would have on average.
+// Computes the prompt in both models, and the share of it that each found.
 static void compute(struct shadow *shadow, const struct shadow_prompt *prompt, uint32_t pool,
                     const uint32_t caches[FLEET_COUNT], double shares[FLEET_COUNT])
 {
@@ -285,7 +286,7 @@ static void compute(struct shadow *shadow, const struct shadow_prompt *prompt, u
     }
 }
 
-// Both do it.  False: nobody has the turn, or nobody knows who did it.
+// Replays the request in both models.  False: no member has the turn, or the real one has left.
 static bool do_both(struct shadow *shadow, const struct receipt *receipt, uint32_t slot,
                     uint64_t now_us, struct done *out)
 {
@@ -303,7 +304,7 @@ static bool do_both(struct shadow *shadow, const struct receipt *receipt, uint32
     const uint32_t caches[FLEET_COUNT] = {cache_of(slot, REAL), cache_of(turn, ROTATION)};
     compute(shadow, &prompt, receipt->decision.pool, caches, out->shares);
     double cached = moved(measured, size, out->shares[REAL], out->shares[ROTATION]);
-    // An average for all would make queues shorter than they are, and waits all alike.
+    // With an average for every request, queues would be too short and waits too equal.
     double queued =
         shadow->sieve.judge_shift == 0
             ? cached
@@ -327,8 +328,8 @@ void shadow_begin(struct shadow *shadow, const struct receipt *receipt, uint32_t
     struct done *done = begun(shadow, receipt, &request);
     struct done fresh;
 
-    // Where few keys are followed requests are not announced one and all; those that are would be the only ones in
-    // the right order.
+    // At rates where few keys are followed, only some requests are announced: those alone would be
+    // in the right order.
     if (shadow->sieve.judge_shift > 0 || done->request == request) {
         return;
     }
@@ -338,7 +339,7 @@ void shadow_begin(struct shadow *shadow, const struct receipt *receipt, uint32_t
     }
 }
 
-// As it was begun, if it was; its answer takes room in both caches.
+// Takes the result of shadow_begin, if there is one; the response takes space in both caches.
 static bool finish_begun(struct shadow *shadow, const struct receipt *receipt, struct done *out)
 {
     uint64_t request;

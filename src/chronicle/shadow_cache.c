@@ -8,24 +8,24 @@
 #include <stdlib.h>
 
 enum {
-    ways = 5,                   // what fits into a line
-    generation_max = 64,        // kept apart; older ones are one
+    ways = 5,                   // as many as fit into a cache line
+    generation_max = 64,        // counted apart; older ones are counted as one
     generations_per_cache = 32, // so that the size is kept to 3%
-    weight_tokens = 16,         // what 1 in `weights` stands for
-    // One set of the table is enough for so many tokens of caches: their samples, and three or four depths for
-    // each of those, fill two thirds of it.
+    weight_tokens = 16,         // tokens per unit of `weights`
+    // One set of the table is enough for so many tokens of caches: their samples, and three or four
+    // depths for each of those, fill two thirds of it.
     set_tokens = 400,
     sets_per_cache = 8192,
     sets_least = 1 << 14,
     sets_most = 1 << 19,
     key_max = receipt_sampled_max + receipt_depth_max,
-    // The first depth behind all samples, when there is no room for more of those: log2(64 * 16).
+    // The first depth beyond receipt_sampled_max samples: log2(64 * 16).
     tail_depth = 10,
 };
 
 _Static_assert(receipt_sampled_max *receipt_sample == 1 << tail_depth, "samples end there");
 
-// Blocks whose hashes fall together: one line of the processor's caches.
+// Blocks with the same place in the table: one cache line of the processor.
 struct set {
     uint32_t tags[ways]; // 0: empty
     uint32_t generations[ways];
@@ -39,9 +39,9 @@ _Static_assert(sizeof(struct set) == 64, "one line");
 // Numbers of generations only grow, and go round after 2^32.
 struct generations {
     uint64_t size;    // tokens
-    uint64_t total;   // of all that live
-    uint32_t oldest;  // that is counted apart; what is older and lives is counted in it
-    uint32_t living;  // the first number that lives
+    uint64_t total;   // of all living generations
+    uint32_t oldest;  // counted apart; older living ones are counted in it
+    uint32_t living;  // the first generation that is not evicted
     uint32_t current; // the last one
     uint32_t tokens[generation_max];
 };
@@ -74,7 +74,7 @@ struct shadow_cache *shadow_cache_create(uint32_t cache_max)
     self->cache_max = cache_max;
     self->set_max = power_above((uint64_t)cache_max * sets_per_cache);
     self->mask = sets_least - 1;
-    // Zeroed pages of the kernel's, which cost nothing until they are used: so no aligned_alloc.
+    // calloc, not aligned_alloc: zeroed pages of the kernel cost nothing until they are used.
     self->block = calloc(self->set_max + 1, sizeof(struct set));
     // The first whole line.
     size_t skip = -(uintptr_t)self->block % sizeof(struct set);
@@ -152,7 +152,7 @@ static void kill_oldest(struct generations *own)
     own->living = own->oldest;
 }
 
-// The two oldest are one from now on.
+// Counts the two oldest generations as one from now on.
 static void join_oldest(struct generations *own)
 {
     uint32_t *tokens = tokens_of(own, own->oldest);
@@ -162,7 +162,7 @@ static void join_oldest(struct generations *own)
     *tokens_of(own, own->oldest) += moved;
 }
 
-// After a prompt: begins a new generation if it is time, and makes room.
+// After a prompt: begins a new generation when it is time, and evicts the oldest ones.
 static void settle(struct generations *own)
 {
     if (own->tokens[own->current % generation_max] > own->size / generations_per_cache) {
@@ -171,7 +171,7 @@ static void settle(struct generations *own)
             join_oldest(own);
         }
     }
-    // A generation dies as a whole, so the size is met in the middle of it.
+    // A generation is evicted as a whole, so the size is exceeded by up to half of one.
     while (own->oldest != own->current &&
            own->total > own->size + *tokens_of(own, own->oldest) / 2) {
         kill_oldest(own);
@@ -193,7 +193,7 @@ static struct set *set_of(const struct shadow_cache *self, uint64_t hash)
     return &self->sets[(hash >> 32) & self->mask];
 }
 
-// An empty place, a dead one, or the oldest, which then leaves its cache.
+// An empty or evicted place, or the oldest block, which then leaves its cache.
 static uint32_t make_room(struct shadow_cache *self, struct set *set)
 {
     uint32_t victim = 0;
@@ -214,7 +214,7 @@ static uint32_t make_room(struct shadow_cache *self, struct set *set)
     return victim;
 }
 
-// The cache is in the hash: two blocks of one set are taken for each other once in 2^31.
+// The hash includes the cache.  Two blocks of one set are confused once in 2^31.
 static uint32_t way_of(const struct set *set, uint32_t tag)
 {
     uint32_t found = ways;
@@ -224,7 +224,7 @@ static uint32_t way_of(const struct set *set, uint32_t tag)
     return found;
 }
 
-// The block is used: it is the youngest now.  Returns whether it was there.
+// Uses the block, which becomes the youngest.  Returns whether the cache held it.
 static bool touch(struct shadow_cache *self, uint32_t cache, uint64_t hash, uint32_t weight)
 {
     struct generations *own = &self->caches[cache];
@@ -245,7 +245,7 @@ static bool touch(struct shadow_cache *self, uint32_t cache, uint64_t hash, uint
     return was_there;
 }
 
-// What keys say of the beginning that is there.
+// The keys of the prefix that the cache holds.
 struct found {
     uint32_t sampled; // in a row, from the first
     uint32_t depths;  // likewise
@@ -280,11 +280,11 @@ static struct found touch_all(struct shadow_cache *self, uint32_t cache,
     uint32_t count = prompt->sampled_count + prompt->depth_count;
     struct found found = {0};
 
-    // The table is larger than the processor's caches: asks for all lines before it waits for one.
+    // The table is larger than the processor's caches: prefetch all lines before using the first.
     for (uint32_t i = 0; i < count; i++) {
         uint64_t key = i < prompt->sampled_count ? prompt->sampled[i]
                                                  : prompt->depths[i - prompt->sampled_count];
-        // A key may be sampled and a depth: two entries, since they weigh differently.
+        // A key may be both sampled and a depth: two entries, since they weigh differently.
         hashes[i] = hash_of(key + (i < prompt->sampled_count), cache);
         __builtin_prefetch(set_of(self, hashes[i]), 1);
     }
@@ -301,7 +301,7 @@ static struct found touch_all(struct shadow_cache *self, uint32_t cache,
     return found;
 }
 
-// N where depths bound it: that of 2^(count - 1) blocks is the last one there is a key of.
+// N, within the bounds of the depths: the last depth is 2^(count - 1) blocks.
 static uint32_t agreed_count(const struct shadow_prompt *prompt)
 {
     uint32_t least = 1U << (prompt->depth_count - 1);
@@ -322,7 +322,8 @@ static double length_found(const struct shadow_prompt *prompt, struct found foun
     double length = (least + most) / 2;
 
     if (has_tail(prompt)) {
-        // They are all from the first 1,024 blocks or so; if all are there, only depths know how far it goes.
+        // All samples are from the first 1,024 blocks or so; beyond them only depths tell the
+        // length.
         if (found.sampled < receipt_sampled_max) {
             length = (double)found.sampled * receipt_sample;
         }
@@ -364,18 +365,18 @@ double shadow_prompt_tokens(const struct shadow_prompt *prompt)
     return prompt->depth_count == 0 ? 0 : (double)agreed_count(prompt) * prompt->block_tokens;
 }
 
-// Bits above those by which keys are sampled.
+// By bits above those that select sampled keys.
 static bool passes(uint64_t key, uint32_t shift)
 {
     return (key & (((1ULL << shift) - 1) * receipt_sample)) == 0;
 }
 
-// Keys of a prompt, from the first on.
+// The keys of a prompt, in their order.
 struct walk {
     struct shadow_cache *caches;
     uint32_t cache;
     struct shadow_sieve sieve;
-    bool is_lost; // one was not there, so none is behind it
+    bool is_lost; // a key was missing, so the prefix ends before it
     struct shadow_evidence evidence;
 };
 
@@ -410,7 +411,7 @@ struct shadow_evidence shadow_cache_use_sieved(struct shadow_cache *caches, uint
     for (uint32_t i = 0; i < prompt->sampled_count; i++) {
         walk_over(&walk, prompt->sampled[i], tokens);
     }
-    // Where all keys are followed depths are as well, so that they are there when they are judged by again.
+    // When all keys are followed, depths are too, so that they can be evidence again later.
     for (uint32_t i = 0; sieve.keep_shift == 0 && i < prompt->depth_count; i++) {
         touch(caches, cache, hash_of(prompt->depths[i], cache), 0);
     }

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-// Steps back that are a correction of the clock and not a jump.
+// Steps back that count as a correction of the clock, not as a jump.
 enum { nudge_steps = 2 };
 
 struct waits {
@@ -25,11 +25,11 @@ struct stretch {
 
 struct timeline {
     bool has_begun;
-    uint64_t begin_ms; // of what is known
+    uint64_t begin_ms; // of the first figures
     uint64_t now_ms;
     struct stretch open;
     struct stretch closed[timeline_minute_steps - 1]; // by step
-    // Points are counted on without end.
+    // These numbers only grow; a point is at its number modulo chronicle_point_max.
     uint64_t first_point;
     uint64_t point_end;
     struct chronicle_point points[chronicle_point_max];
@@ -56,7 +56,7 @@ static void add_percentiles(const struct waits *waits, struct chronicle_figures 
         double model = wait_quantile(waits->model, wait_fine, account_percentiles[i]);
         figures->ttft_ms[i] = measured;
         if (measured >= 0 && model >= 0) {
-            // A higher percentile is not a shorter wait, whatever a difference says.
+            // A higher percentile is never a shorter wait.
             double moved = measured +
                            wait_quantile(waits->shadow_model, wait_fine, account_percentiles[i]) -
                            model;
@@ -82,7 +82,7 @@ static void close_open(struct timeline *timeline)
     timeline->closed[open->step % (timeline_minute_steps - 1)] = *open;
 }
 
-// What has been noted since the last point stays, under the new time.
+// The open stretch stays open, under the new time.
 static void jump_back(struct timeline *timeline, uint64_t wall_ms)
 {
     timeline->open.step = wall_ms / chronicle_step_ms;
@@ -134,7 +134,7 @@ uint32_t timeline_points(const struct timeline *timeline, uint64_t since_ms,
                          struct chronicle_point *out, uint32_t out_max)
 {
     uint64_t number = timeline->point_end;
-    // From the end: who asks mostly wants the last few.
+    // From the end: most callers want the last few.
     while (number > timeline->first_point &&
            timeline->points[(number - 1) % chronicle_point_max].wall_ms > since_ms) {
         number--;

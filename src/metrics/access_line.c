@@ -149,8 +149,8 @@ static bool is_control(uint32_t code_point)
            (code_point >= 0x2066 && code_point <= 0x2069);
 }
 
-// 255 where a byte cannot be written as it is, in JSON or in text.  As signed numbers, bytes above 0x7f
-// are below those of ASCII.
+// 255 where a byte cannot be written as it is, in JSON or in text.  As signed numbers, bytes above
+// 0x7f are below those of ASCII.
 #define ODD(signed_bytes)                                                                          \
     (((signed_bytes) <= ' ') | ((signed_bytes) == 0x7f) | ((signed_bytes) == '"') |                \
      ((signed_bytes) == '\\'))

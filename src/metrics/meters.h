@@ -2,8 +2,8 @@
 //
 // meters.h -- counters and histograms of one worker, about finished requests.
 //
-// Each worker has meters of its own and is their only writer, so a count is a load and a store.  GET
-// /metrics reads the meters of all workers and adds them up; neither side waits.
+// Each worker has meters of its own and is their only writer, so a count is a load and a store.
+// GET /metrics reads the meters of all workers and adds them up; neither side waits.
 //
 //     slots     by the backend's slot: tokens, times, and requests by model, policy and outcome
 //     models    by name: how long clients waited, as histograms
@@ -11,10 +11,10 @@
 //     unrouted  requests that reached no backend, by outcome
 //
 // `backend` of a slot says whose counts they are; a slot that another backend takes over begins at
-// zero.  That does not happen while the first backend is in the fleet, so a reader finds its counts or
-// an empty slot.  Ids of backends only grow: a request that ends after its slot was taken over counts
-// by model alone.  Names of models come from requests, so only those that a backend serves are kept
-// (`is_served`), at most meters_model_max; the rest counts as model "other".
+// zero.  That does not happen while the first backend is in the fleet, so a reader finds its counts
+// or an empty slot.  Ids of backends only grow: a request that ends after its slot was taken over
+// counts by model alone.  Names of models come from requests, so only those that a backend serves
+// are kept (`is_served`), at most meters_model_max; the rest counts as model "other".
 //
 // Threads: one writer, any readers.  Memory: one block, the caller's; unused pages are not touched.
 #pragma once
@@ -32,8 +32,8 @@ enum {
 };
 
 // Buckets of durations.  Bound i is steps[i % per_octave] << (i / per_octave) nanoseconds: whole
-// numbers, so that the bound that counts and the one that is shown agree to the last digit.  A duration
-// is in the first bucket whose bound it does not exceed; the last bucket has no bound.
+// numbers, so that the bound that counts and the one that is shown agree to the last digit.  A
+// duration is in the first bucket whose bound it does not exceed; the last bucket has no bound.
 struct meter_scale {
     uint32_t per_octave;
     uint32_t count;    // of bounds
@@ -42,8 +42,8 @@ struct meter_scale {
 
 enum { meter_bucket_max = 128 };
 
-// 1 ms to about 18 minutes, six to an octave: with many requests, a quantile interpolated in a bucket
-// is off by at most 2%.
+// 1 ms to about 18 minutes, six to an octave: with many requests, a quantile interpolated in a
+// bucket is off by at most 2%.
 extern const struct meter_scale meter_scale_request;
 // 0.1 ms to 13 s, four to an octave.
 extern const struct meter_scale meter_scale_token;
@@ -113,8 +113,8 @@ size_t meters_size(uint32_t slot_count);
 // Over a zeroed block of that many bytes, aligned to a cache line.
 struct meters *meters_over(void *block, uint32_t slot_count);
 
-// Counts the request.  `slot` is that of its backend, and ignored without one; `is_served`: some backend
-// serves its model.
+// Counts the request.  `slot` is that of its backend, and ignored without one; `is_served`: some
+// backend serves its model.
 void meters_note(struct meters *meters, const struct receipt *receipt,
                  const struct receipt_parts *parts, uint32_t slot, bool is_served);
 

@@ -2,8 +2,8 @@
 //
 // meters_sum.h -- the sum of the meters of all workers.
 //
-// Each worker numbers models in the order of its requests.  Here every name has one place, and all sums
-// are by place.
+// Each worker numbers models in the order of its requests.  Here every name has one place, and all
+// sums are by place.
 //
 // Threads: one.  Workers may write their meters meanwhile; models added after _open are not seen.
 // Memory: taken by _open; the meters stay the caller's.

@@ -2,8 +2,8 @@
 //
 // reason.h -- why a request went to its backend, in one English sentence.
 //
-//     warm chose http://a, which holds 960 of 978 prompt tokens and has nothing queued: first token in
-//     about 4 ms; the next best, http://b, holds none of them and would take about 30 ms.
+//     warm chose http://a, which holds 960 of 978 prompt tokens and has nothing queued: first token
+//     in about 4 ms; the next best, http://b, holds none of them and would take about 30 ms.
 //
 // It says only what was known when the decision was made.  A rival that holds more of the prompt is
 // named before the next best one: the reader wants to know why its cache was not used.

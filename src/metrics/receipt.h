@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// receipt.h -- the record of one request: what was known, what was decided, how it ended.  The request
-// log, traces, the list of decisions and the estimate of another policy are all made from receipts.
+// receipt.h -- the record of one request: what was known, what was decided, how it ended.  The
+// request log, traces, the list of decisions and the estimate of another policy are all made from
+// receipts.
 //
 //     worker:  exchange ends -> receipt -> meters (counted at once, never lost)
 //                                  |
@@ -111,8 +112,8 @@ struct receipt_parts {
 size_t receipt_size(const struct receipt *receipt);
 void receipt_parts(const struct receipt *receipt, struct receipt_parts *out);
 
-// Writes the receipt with its parts to `to`, which has receipt_size(receipt) bytes and is aligned as
-// a word.  The counts and sizes in `receipt` are those of the parts.
+// Writes the receipt with its parts to `to`, which has receipt_size(receipt) bytes and is aligned
+// as a word.  The counts and sizes in `receipt` are those of the parts.
 void receipt_write(const struct receipt *receipt, const struct receipt_parts *parts, void *to);
 
 enum {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Positions are counted in words and only grow.  A receipt lies in one piece from its position modulo the
-// ring's size on, and so may reach into the room behind the ring, of which there is as much as the longest
-// needs; the words at the beginning that it would have covered stay unused.
+// Positions are counted in words and only grow.  A receipt lies in one piece from its position
+// modulo the ring's size on.  It may extend into the spare words behind the ring; the words at the
+// start of the ring that it would have covered stay unused.
 
 #include "metrics/receipt_ring.h"
 
@@ -17,10 +17,10 @@ enum {
 
 struct receipt_ring {
     struct {
-        _Alignas(64) _Atomic uint64_t written; // by who puts
+        _Alignas(64) _Atomic uint64_t written; // by the worker
         _Atomic uint64_t lost;                 // likewise
-        uint64_t read_before;                  // what `read` was when it was last looked at
-        _Alignas(64) _Atomic uint64_t read;    // by who takes
+        uint64_t read_before;                  // the last value of `read` that the worker has seen
+        _Alignas(64) _Atomic uint64_t read;    // by the scribe
     } shared;
     _Alignas(64) uint64_t words[ring_words + spare_words];
 };
@@ -36,8 +36,8 @@ struct receipt_ring *receipt_ring_over(void *block)
     return block;
 }
 
-// Looks at what the reader writes only when it seems to matter: its line is on another core.
-static bool has_room(struct receipt_ring *ring, uint64_t end)
+// Reads the scribe's position, which is in another core's cache, only when the ring seems full.
+static bool receipt_ring_has_room(struct receipt_ring *ring, uint64_t end)
 {
     if (end - ring->shared.read_before <= ring_words) {
         return true;
@@ -52,7 +52,7 @@ bool receipt_ring_put(struct receipt_ring *ring, const struct receipt *receipt,
     uint64_t written = atomic_load_explicit(&ring->shared.written, memory_order_relaxed);
     uint64_t end = written + receipt_size(receipt) / sizeof(uint64_t);
 
-    if (!has_room(ring, end)) {
+    if (!receipt_ring_has_room(ring, end)) {
         uint64_t lost = atomic_load_explicit(&ring->shared.lost, memory_order_relaxed);
         atomic_store_explicit(&ring->shared.lost, lost + 1, memory_order_relaxed);
         return false;

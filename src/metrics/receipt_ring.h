@@ -2,28 +2,28 @@
 //
 // receipt_ring.h -- receipts on their way from one worker to the scribe.
 //
-// One that finds no room is lost and counted: no request waits for whoever reads.
+// A receipt that does not fit is dropped and counted: a request never waits for the scribe.
 //
-// Threads: one puts, one takes.  Memory: taken by _create, and costs nothing until it is used.
+// Threads: one puts, one takes.  Memory: the caller's; pages are touched when they are used.
 #pragma once
 
 #include "metrics/receipt.h"
 
 struct receipt_ring;
 
-// Holds some thousand receipts: what a worker can end between two looks of the scribe.  Larger would be slower, since
-// what was written is read while it is still in a cache.
+// Holds some thousand receipts, as many as a worker can end between two looks of the scribe.  A
+// larger ring would be slower, since receipts would have left the caches before they are read.
 enum { receipt_ring_size = 2 << 20 };
 
 // `block` has receipt_ring_block_size() zeroed bytes, aligned to a cache line, and is the caller's.
 size_t receipt_ring_block_size(void);
 struct receipt_ring *receipt_ring_over(void *block);
 
-// False: there was no room.
+// False: the ring is full.
 bool receipt_ring_put(struct receipt_ring *ring, const struct receipt *receipt,
                       const struct receipt_parts *parts);
 
-// The oldest, which stays where it is until receipt_ring_drop; NULL: there is none.
+// The oldest receipt, valid until receipt_ring_drop; NULL: the ring is empty.
 const struct receipt *receipt_ring_peek(const struct receipt_ring *ring);
 void receipt_ring_drop(struct receipt_ring *ring);
 

@@ -9,8 +9,8 @@
 // Names are those of OpenTelemetry's semantic conventions where these have one, else `warmpath.…`.
 // Unknown values are left out.  docs/tracing.md lists all of them.
 //
-// Receipts have only the durations of stages, all attempts together.  As events they follow one another
-// from the moment when the request was complete, and end before it was sent.
+// Receipts have only the durations of stages, all attempts together.  As events they follow one
+// another from the moment when the request was complete, and end before it was sent.
 //
 // Memory: the caller's.
 #pragma once

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// wait_scale.h -- counts of waiting times, in buckets that are as fine as the time is long.
+// wait_scale.h -- histograms of waiting times, with buckets proportional to the time.
 //
-// 1/16 ms to 17 minutes in 24 octaves, each cut into 2^bits equal parts; bucket 0 is all below, the last
-// takes all above.  A quantile is interpolated in its bucket: off by 2^-bits at most, and by far less where
-// requests are many.  The bucket comes from the bits of a float: no logarithm.
+// 1/16 ms to 17 minutes in 24 octaves, each cut into 2^bits equal parts; bucket 0 has all shorter
+// times, the last one all longer ones.  A quantile is interpolated in its bucket: off by at most
+// 2^-bits, and by far less with many requests.  The bucket comes from the bits of a float.
 #pragma once
 
 #include <math.h>
@@ -15,7 +15,7 @@ enum {
     wait_octaves = 24,
     wait_exponent = 127 - 4, // of 1/16, as floats have it
     wait_fine = 4,           // bits: for all requests
-    wait_coarse = 2,         // for those of one backend
+    wait_coarse = 2,         // for the requests of one backend
     wait_fine_count = 1 + (wait_octaves << wait_fine),
     wait_coarse_count = 1 + (wait_octaves << wait_coarse),
 };
@@ -33,7 +33,7 @@ static inline uint32_t wait_bucket(double ms, uint32_t bits)
     return 1 + (bucket < last ? bucket : last);
 }
 
-// Where the bucket begins.
+// The lower bound of the bucket.
 static inline double wait_bound(uint32_t bucket, uint32_t bits)
 {
     if (bucket == 0) {

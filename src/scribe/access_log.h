@@ -2,8 +2,8 @@
 //
 // access_log.h -- the request log, and the log of slow requests.
 //
-// Logs 1 in `every` requests, chosen by the hash of the request id, so that routers that see the same
-// request agree; failed and slow requests are always logged.  Either file may be missing.
+// Logs 1 in `every` requests, chosen by the hash of the request id, so that routers that see the
+// same request agree; failed and slow requests are always logged.  Either file may be missing.
 //
 // Threads: one owner.  Memory: taken by _open.
 #pragma once

@@ -3,23 +3,24 @@
 // line_file.h -- lines for a file or a stream: gathered in a batch, then written at once.
 //
 // A file never contains half a line.  When it cannot be written (the disk is full or read-only, the
-// directory is missing) the batch is dropped and the file tried again once a second; the log says when
-// that begins and when it is over.  A deleted file is created again.
+// directory is missing) the batch is dropped and the file tried again once a second; the log says
+// when that begins and when it is over.  A deleted file is created again.
 //
 // A stream takes as much as it can.  The rest waits in the batch; when that is full, new lines are
 // dropped.
 //
 // {0} is a file that is not open: it can be written, reopened and closed, which does nothing.
 //
-// Threads: one owner.  Memory: the caller's, 520 KB, of which unused pages are not touched; and the path.
+// Threads: one owner.  Memory: the caller's, 520 KB, of which unused pages are not touched; and the
+// path.
 #pragma once
 
 #include "base/text.h"
 #include "sys/append_file.h"
 
 enum {
-    // About 900 requests.  Long writes are cheaper, since the kernel uses larger pages for them; beyond
-    // this size nothing is gained.
+    // About 900 requests.  Long writes are cheaper, since the kernel uses larger pages for them;
+    // beyond this size nothing is gained.
     line_file_batch = 512 << 10,
     // Space behind the batch for one more line.
     line_file_line_max = 8192,
@@ -52,8 +53,8 @@ static inline bool line_file_is_open(const struct line_file *file)
     return file->path != NULL;
 }
 
-// Space for the next line, of at most line_file_line_max bytes; then call line_file_end.  NULL: the line
-// is dropped, and counted.  Only for an open file.
+// Space for the next line, of at most line_file_line_max bytes; then call line_file_end.  NULL: the
+// line is dropped, and counted.  Only for an open file.
 struct text *line_file_begin(struct line_file *file, uint64_t now_ms);
 void line_file_end(struct line_file *file);
 

@@ -19,20 +19,20 @@
 #include <string.h>
 
 enum {
-    // How often rings are looked at, when the last look found all.  To wake up costs as much as some dozen
-    // receipts: its code and its tables have left the caches.
+    // The pause after a look that emptied all rings.  A wake-up costs as much as some dozen
+    // receipts, since code and tables have left the caches.
     look_ms = 40,
-    // Receipts for which the lock is held, and those of one turn: then the loop looks at everything else.
+    // Receipts under one lock, and of one turn of the loop.
     batch_max = 64,
     turn_max = 4096,
     second_ms = 1000,
-    // At the end, for a reader that is slow and for a collector.
+    // At the end, for a slow reader and for a collector.
     patience_ms = 500,
     hot_prefix_max = 1000,
 };
 
-// What the keeper wants done.
-struct orders {
+// Orders of the keeper.
+struct scribe_orders {
     bool reopens;
     bool has_rules;
     struct access_log_rules rules;
@@ -40,7 +40,7 @@ struct orders {
 
 struct scribe {
     uint32_t worker_count;
-    struct receipt_ring **rings; // one for each worker; they and we use its two ends
+    struct receipt_ring **rings; // one for each worker
     struct thread *thread;
     struct loop *loop;
     struct timer timer;
@@ -51,7 +51,7 @@ struct scribe {
     // Under the lock: the scribe's thread and the keeper.
     struct mutex lock;
     struct chronicle *chronicle;
-    struct orders orders;
+    struct scribe_orders orders;
 
     // Written by the thread, read by the keeper.
     struct {
@@ -62,7 +62,7 @@ struct scribe {
     } shared;
 };
 
-static struct access_log_rules rules_of(const struct config *config)
+static struct access_log_rules scribe_rules_of(const struct config *config)
 {
     static const int forms[] = {
         [CONFIG_ACCESS_AUTO] = ACCESS_LOG_AUTO,
@@ -79,11 +79,11 @@ static struct access_log_rules rules_of(const struct config *config)
 }
 
 // Under the lock.
-static void note(struct scribe *scribe, const struct receipt *receipt)
+static void scribe_note(struct scribe *scribe, const struct receipt *receipt)
 {
     chronicle_note(scribe->chronicle, receipt);
     if (receipt->outcome == RECEIPT_RUNNING) {
-        return; // nothing is written before the end
+        return; // written when it ends
     }
     access_log_note(scribe->log, receipt, loop_now_ms(scribe->loop));
     if (scribe->exporter != NULL && receipt->is_sampled) {
@@ -91,8 +91,8 @@ static void note(struct scribe *scribe, const struct receipt *receipt)
     }
 }
 
-// How many receipts there were, up to a batch.
-static uint32_t take_batch(struct scribe *scribe, struct receipt_ring *ring)
+// Returns how many receipts it took, at most a batch.
+static uint32_t scribe_take_batch(struct scribe *scribe, struct receipt_ring *ring)
 {
     const struct receipt *receipt;
     uint32_t count = 0;
@@ -102,11 +102,11 @@ static uint32_t take_batch(struct scribe *scribe, struct receipt_ring *ring)
     }
     mutex_lock(&scribe->lock);
     while (count < batch_max && (receipt = receipt_ring_peek(ring)) != NULL) {
-        note(scribe, receipt);
+        scribe_note(scribe, receipt);
         receipt_ring_drop(ring);
         count++;
         if (access_log_is_full(scribe->log)) {
-            break; // a disk may be slow: not under the lock
+            break; // the disk may be slow: write without the lock
         }
     }
     mutex_unlock(&scribe->lock);
@@ -116,7 +116,7 @@ static uint32_t take_batch(struct scribe *scribe, struct receipt_ring *ring)
     return count;
 }
 
-static void publish_totals(struct scribe *scribe)
+static void scribe_publish_totals(struct scribe *scribe)
 {
     struct access_log_totals totals = access_log_totals(scribe->log);
 
@@ -130,8 +130,8 @@ static void publish_totals(struct scribe *scribe)
     }
 }
 
-// A batch of each in turn, so that no worker waits for another's.  False: more is there.
-static bool drain(struct scribe *scribe, uint32_t count_max)
+// Takes batches from all rings in turn.  False: there are more receipts.
+static bool scribe_drain(struct scribe *scribe, uint32_t count_max)
 {
     uint32_t taken = 0;
     uint32_t in_round;
@@ -139,7 +139,7 @@ static bool drain(struct scribe *scribe, uint32_t count_max)
     do {
         in_round = 0;
         for (uint32_t i = 0; i < scribe->worker_count; i++) {
-            in_round += take_batch(scribe, scribe->rings[i]);
+            in_round += scribe_take_batch(scribe, scribe->rings[i]);
         }
         taken += in_round;
     } while (in_round > 0 && taken < count_max);
@@ -147,15 +147,15 @@ static bool drain(struct scribe *scribe, uint32_t count_max)
     if (scribe->exporter != NULL) {
         span_exporter_flush(scribe->exporter);
     }
-    publish_totals(scribe);
+    scribe_publish_totals(scribe);
     return in_round == 0;
 }
 
-static void obey(struct scribe *scribe)
+static void scribe_obey(struct scribe *scribe)
 {
     mutex_lock(&scribe->lock);
-    struct orders orders = scribe->orders;
-    scribe->orders = (struct orders){0};
+    struct scribe_orders orders = scribe->orders;
+    scribe->orders = (struct scribe_orders){0};
     mutex_unlock(&scribe->lock);
     if (orders.has_rules) {
         access_log_set_rules(scribe->log, &orders.rules);
@@ -165,11 +165,11 @@ static void obey(struct scribe *scribe)
     }
 }
 
-static void pass_time(struct scribe *scribe)
+static void scribe_pass_time(struct scribe *scribe)
 {
     uint64_t wall_ms = clock_wall_ms();
 
-    // The clock of the wall may be set back.
+    // The wall clock may be set back.
     if (wall_ms >= scribe->ticked_ms && wall_ms - scribe->ticked_ms < second_ms) {
         return;
     }
@@ -179,45 +179,45 @@ static void pass_time(struct scribe *scribe)
     mutex_unlock(&scribe->lock);
 }
 
-static void look(struct timer *timer)
+static void scribe_look(struct timer *timer)
 {
     struct scribe *scribe = CONTAINER_OF(timer, struct scribe, timer);
-    bool is_empty = drain(scribe, turn_max);
+    bool is_empty = scribe_drain(scribe, turn_max);
 
-    pass_time(scribe);
+    scribe_pass_time(scribe);
     loop_arm(scribe->loop, timer, is_empty ? look_ms : 0);
 }
 
-static void turn(void *owner)
+static void scribe_turn(void *owner)
 {
-    obey(owner);
+    scribe_obey(owner);
 }
 
-static void run(void *owner)
+static void scribe_run(void *owner)
 {
     struct scribe *scribe = owner;
 
-    scribe->timer.fire = look;
+    scribe->timer.fire = scribe_look;
     loop_arm(scribe->loop, &scribe->timer, look_ms);
-    loop_run(scribe->loop, turn, scribe);
+    loop_run(scribe->loop, scribe_turn, scribe);
     loop_disarm(scribe->loop, &scribe->timer);
-    // The workers are gone: what is there now is all.
-    while (!drain(scribe, turn_max)) {
+    // The workers have ended: no receipts follow.
+    while (!scribe_drain(scribe, turn_max)) {
     }
     if (scribe->exporter != NULL) {
         span_exporter_finish(scribe->exporter, patience_ms);
-        publish_totals(scribe);
+        scribe_publish_totals(scribe);
     }
 }
 
-static void release(struct scribe **scribe_ptr)
+static void scribe_release(struct scribe **scribe_ptr)
 {
     struct scribe *scribe = *scribe_ptr;
     *scribe_ptr = NULL;
 
     span_exporter_destroy(&scribe->exporter);
     if (scribe->loop != NULL) {
-        loop_turn(scribe->loop, 0); // recycles what was closed
+        loop_turn(scribe->loop, 0); // recycles closed connections
         access_log_close(&scribe->log, loop_now_ms(scribe->loop), patience_ms);
     }
     loop_destroy(&scribe->loop);
@@ -230,7 +230,7 @@ static void release(struct scribe **scribe_ptr)
     free(scribe);
 }
 
-static bool make_rings(struct scribe *scribe)
+static bool scribe_make_rings(struct scribe *scribe)
 {
     scribe->rings = calloc(scribe->worker_count, sizeof(struct receipt_ring *));
     for (uint32_t i = 0; scribe->rings != NULL && i < scribe->worker_count; i++) {
@@ -243,7 +243,7 @@ static bool make_rings(struct scribe *scribe)
     return scribe->rings != NULL;
 }
 
-static enum status open_exporter(struct scribe *scribe, const struct config *config)
+static enum status scribe_open_exporter(struct scribe *scribe, const struct config *config)
 {
     if (config->tracing.endpoint == NULL) {
         return STATUS_OK;
@@ -258,13 +258,13 @@ static enum status open_exporter(struct scribe *scribe, const struct config *con
         &scribe->exporter);
 }
 
-static enum status prepare(struct scribe *scribe, const struct config *config,
-                           char error[scribe_error_size])
+static enum status scribe_prepare(struct scribe *scribe, const struct config *config,
+                                  char error[scribe_error_size])
 {
     struct access_log_options options = {
         .path = config->access_log.file,
         .slow_path = config->access_log.slow_file,
-        .rules = rules_of(config),
+        .rules = scribe_rules_of(config),
     };
     scribe->chronicle = chronicle_create(&(struct chronicle_options){
         .decision_max = config->decisions.keep,
@@ -273,15 +273,15 @@ static enum status prepare(struct scribe *scribe, const struct config *config,
         .seed = clock_entropy(),
     });
     mutex_init(&scribe->lock);
-    if (scribe->chronicle == NULL || !make_rings(scribe) ||
+    if (scribe->chronicle == NULL || !scribe_make_rings(scribe) ||
         loop_create(&scribe->loop) != STATUS_OK) {
-        snprintf(error, scribe_error_size, "no memory to keep what becomes of requests");
+        snprintf(error, scribe_error_size, "out of memory for the request log");
         return STATUS_IO;
     }
     if (access_log_open(&options, &scribe->log, error) != STATUS_OK) {
         return STATUS_IO;
     }
-    if (open_exporter(scribe, config) != STATUS_OK) {
+    if (scribe_open_exporter(scribe, config) != STATUS_OK) {
         snprintf(error, scribe_error_size, "tracing.endpoint %s cannot be used",
                  config->tracing.endpoint);
         return STATUS_IO;
@@ -292,19 +292,20 @@ static enum status prepare(struct scribe *scribe, const struct config *config,
 enum status scribe_start(const struct scribe_options *options, struct scribe **out,
                          char error[scribe_error_size])
 {
-    _Static_assert((int)scribe_error_size >= (int)access_log_error_size, "one is the other's");
+    _Static_assert((int)scribe_error_size >= (int)access_log_error_size,
+                   "an error of the log fits");
     struct scribe *scribe = aligned_alloc(64, sizeof(*scribe));
 
     ASSERT(scribe != NULL && options->worker_count > 0);
     memset(scribe, 0, sizeof(*scribe));
     scribe->worker_count = options->worker_count;
-    if (prepare(scribe, options->config, error) != STATUS_OK) {
-        release(&scribe);
+    if (scribe_prepare(scribe, options->config, error) != STATUS_OK) {
+        scribe_release(&scribe);
         return STATUS_IO;
     }
-    if (thread_start("scribe", run, scribe, &scribe->thread) != STATUS_OK) {
-        snprintf(error, scribe_error_size, "no thread for the logs of requests");
-        release(&scribe);
+    if (thread_start("scribe", scribe_run, scribe, &scribe->thread) != STATUS_OK) {
+        snprintf(error, scribe_error_size, "cannot start the thread of the request log");
+        scribe_release(&scribe);
         return STATUS_IO;
     }
     *out = scribe;
@@ -318,7 +319,7 @@ void scribe_stop(struct scribe **scribe_ptr)
     }
     loop_stop((*scribe_ptr)->loop);
     thread_join(&(*scribe_ptr)->thread);
-    release(scribe_ptr);
+    scribe_release(scribe_ptr);
 }
 
 struct receipt_ring *scribe_ring(const struct scribe *scribe, uint32_t worker)
@@ -339,7 +340,7 @@ void scribe_set_config(struct scribe *scribe, const struct config *config)
 {
     mutex_lock(&scribe->lock);
     scribe->orders.has_rules = true;
-    scribe->orders.rules = rules_of(config);
+    scribe->orders.rules = scribe_rules_of(config);
     mutex_unlock(&scribe->lock);
     loop_wake(scribe->loop);
 }

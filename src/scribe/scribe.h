@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// scribe.h -- the thread that writes down what workers leave behind.
+// scribe.h -- the thread that writes requests down: logs, spans, the chronicle.
 //
 //     worker 0  [ receipt receipt ] --.            +--> access log, slow log  (access_log.h)
 //     worker 1  [ receipt ]         ---+--> scribe +--> spans to a collector  (span_exporter.h)
-//     worker 2  [ ]                 --'            +--> chronicle, under a lock that no worker takes
+//     worker 2  [ ]                 --'            +--> chronicle, under a lock of its own
 //
-// A disk that is slow or full and a collector that does not answer cost what was to be written there, which is
-// counted and said once; they never cost a request, a probe or a health check.
+// When a disk is slow or full, or a collector does not respond, lines or spans are dropped,
+// counted, and logged once.  Requests, probes and health checks are not affected.
 //
 // Threads: all calls are the keeper's.
 #pragma once
@@ -22,36 +22,36 @@ struct scribe;
 enum { scribe_error_size = 512 };
 
 struct scribe_options {
-    const struct config *config; // looked at only before scribe_start returns
+    const struct config *config; // used only until scribe_start returns
     uint32_t worker_count;
 };
 
 struct scribe_totals {
     uint64_t written;       // lines of the access log
-    uint64_t dropped_lines; // for want of a disk that takes them
+    uint64_t dropped_lines; // the file could not be written
     uint64_t exported;      // spans
-    uint64_t dropped_spans; // the collector did not take them in time
-    uint64_t lost;          // receipts: workers were faster than we
+    uint64_t dropped_spans; // the collector did not accept them in time
+    uint64_t lost;          // receipts: the scribe fell behind
 };
 
-// Opens the logs, or says in `error` which cannot be opened, and starts the thread.
+// Opens the logs and starts the thread; on failure `error` says why.
 enum status scribe_start(const struct scribe_options *options, struct scribe **out,
                          char error[scribe_error_size]);
 
-// Writes what has come so far, and ends.  The workers must be gone.  Clears the caller's pointer, which
+// Writes all receipts and ends.  The workers must have ended.  Clears the caller's pointer, which
 // may be NULL.
 void scribe_stop(struct scribe **scribe);
 
-// Where that worker puts its receipts.
+// The ring for the receipts of that worker.
 struct receipt_ring *scribe_ring(const struct scribe *scribe, uint32_t worker);
 
-// Opens the files anew, under their names: somebody has moved them (SIGUSR1).
+// Opens the files again, after a rotation (SIGUSR1).
 void scribe_reopen(struct scribe *scribe);
 
-// What of a new configuration holds at once: shares, limits and formats.  Where to write needs a restart.
+// Applies sampling, limits and formats of a new configuration.  Changed paths need a restart.
 void scribe_set_config(struct scribe *scribe, const struct config *config);
 
-// The chronicle, until scribe_unlock.  Short, please: receipts pile up meanwhile.
+// The chronicle, until scribe_unlock.  Hold the lock shortly: receipts wait for it.
 struct chronicle *scribe_lock(struct scribe *scribe);
 void scribe_unlock(struct scribe *scribe);
 

@@ -20,7 +20,7 @@
 
 enum {
     batch_span_max = 512,
-    // A span with all there is to tell takes some 3 KB.
+    // A complete span takes about 3 KB.
     batch_size = 2 << 20,
     batch_age_ms = 1000,
     post_timeout_ms = 10000,
@@ -34,7 +34,7 @@ enum phase {
     PHASE_IDLE,
     PHASE_RESOLVING,
     PHASE_POSTING,
-    PHASE_WAITING, // to try once more
+    PHASE_WAITING, // before the second try
 };
 
 struct span_exporter {
@@ -43,7 +43,7 @@ struct span_exporter {
     struct tls_context *tls;
     struct fetch *fetch;
     struct timer retry;
-    char *url; // as it was given, for the log
+    char *url; // for the log
     char *host;
     char *authority;
     char *path;
@@ -52,107 +52,107 @@ struct span_exporter {
     bool is_tls;
 
     struct span_json filling;
-    uint64_t filling_since_ms; // when its first span came
+    uint64_t filling_since_ms; // of its first span
     uint8_t *spaces[2];
-    unsigned fill; // which of them
+    unsigned fill; // the index of the filling one
 
     enum phase phase;
     struct slice leaving;
     uint32_t leaving_count;
     uint32_t tries;
     uint64_t posted_ms;
-    bool is_refused; // and that has been said
+    bool is_refused; // and that has been logged
 
     struct dns_answer where;
-    uint32_t where_index; // which address is next
+    uint32_t where_index; // of the next address
     uint64_t where_until_ms;
 
-    // Written here, once a batch; read by anybody.
+    // Read by any thread.
     struct {
         atomic_uint_fast64_t sent;
         atomic_uint_fast64_t dropped;
     } shared;
 };
 
-static void post(struct span_exporter *exporter);
+static void exporter_post(struct span_exporter *exporter);
 
-static void count(atomic_uint_fast64_t *counter, uint64_t more)
+static void exporter_count(atomic_uint_fast64_t *counter, uint64_t more)
 {
     atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
 }
 
-static void begin_filling(struct span_exporter *exporter)
+static void exporter_begin_batch(struct span_exporter *exporter)
 {
     span_json_begin(&exporter->filling, exporter->spaces[exporter->fill], batch_size,
                     exporter->service, WARMPATH_VERSION);
 }
 
-static void leave_behind(struct span_exporter *exporter, const char *why)
+static void exporter_drop_batch(struct span_exporter *exporter, const char *why)
 {
-    count(&exporter->shared.dropped, exporter->leaving_count);
+    exporter_count(&exporter->shared.dropped, exporter->leaving_count);
     exporter->leaving_count = 0;
     exporter->phase = PHASE_IDLE;
     if (!exporter->is_refused) {
         exporter->is_refused = true;
-        log_warn("tracing: the collector %s does not take spans, which are dropped: %s",
+        log_warn("tracing: the collector %s does not accept spans, which are dropped: %s",
                  exporter->url, why);
     }
 }
 
-static void arrive(struct span_exporter *exporter)
+static void exporter_batch_sent(struct span_exporter *exporter)
 {
-    count(&exporter->shared.sent, exporter->leaving_count);
+    exporter_count(&exporter->shared.sent, exporter->leaving_count);
     exporter->leaving_count = 0;
     exporter->phase = PHASE_IDLE;
     if (exporter->is_refused) {
         exporter->is_refused = false;
-        log_info("tracing: the collector %s takes spans again", exporter->url);
+        log_info("tracing: the collector %s accepts spans again", exporter->url);
     }
 }
 
-static void try_again(struct span_exporter *exporter, const char *why)
+static void exporter_try_again(struct span_exporter *exporter, const char *why)
 {
     if (exporter->tries == try_max) {
-        leave_behind(exporter, why);
+        exporter_drop_batch(exporter, why);
         return;
     }
     exporter->phase = PHASE_WAITING;
     loop_arm(exporter->loop, &exporter->retry, retry_ms);
 }
 
-static bool is_worth_another_try(const struct span_exporter *exporter, uint16_t status)
+static bool exporter_should_retry(const struct span_exporter *exporter, uint16_t status)
 {
     if (status == 0) {
-        // Not after the deadline: the collector may be slow and have it already.
+        // Not after a time-out: the collector may be slow and have the batch already.
         return loop_now_ms(exporter->loop) - exporter->posted_ms < post_timeout_ms;
     }
     return status == 429 || (status >= 502 && status <= 504);
 }
 
-static void posted(void *owner, const struct fetch_result *result)
+static void exporter_posted(void *owner, const struct fetch_result *result)
 {
     struct span_exporter *exporter = owner;
     char why[64];
 
     exporter->fetch = NULL;
     if (result->status >= 200 && result->status < 300) {
-        arrive(exporter);
+        exporter_batch_sent(exporter);
         return;
     }
     if (result->status != 0) {
-        snprintf(why, sizeof(why), "it answers %u", result->status);
+        snprintf(why, sizeof(why), "it responds %u", result->status);
     } else {
         snprintf(why, sizeof(why), "%s", result->why);
-        exporter->where_index++; // a name may have another address that is well
+        exporter->where_index++; // another address of the name may work
     }
-    if (is_worth_another_try(exporter, result->status)) {
-        try_again(exporter, why);
+    if (exporter_should_retry(exporter, result->status)) {
+        exporter_try_again(exporter, why);
     } else {
-        leave_behind(exporter, why);
+        exporter_drop_batch(exporter, why);
     }
 }
 
-static void resolved(void *owner, const struct dns_answer *answer)
+static void exporter_resolved(void *owner, const struct dns_answer *answer)
 {
     struct span_exporter *exporter = owner;
     uint64_t now_ms = loop_now_ms(exporter->loop);
@@ -161,15 +161,15 @@ static void resolved(void *owner, const struct dns_answer *answer)
         exporter->where = *answer;
         exporter->where_until_ms = now_ms + answer->ttl_ms;
     }
-    // What was known is better than nothing.
+    // An old address is better than none.
     if (exporter->where.address_count == 0) {
-        try_again(exporter, answer->why);
+        exporter_try_again(exporter, answer->why);
         return;
     }
-    post(exporter);
+    exporter_post(exporter);
 }
 
-static void post(struct span_exporter *exporter)
+static void exporter_post(struct span_exporter *exporter)
 {
     const struct dns_answer *where = &exporter->where;
     exporter->phase = PHASE_POSTING;
@@ -189,41 +189,41 @@ static void post(struct span_exporter *exporter)
         .timeout_ms = post_timeout_ms,
         .response_size_max = response_size_max,
         .takes_part = true,
-        .done = posted,
+        .done = exporter_posted,
         .owner = exporter,
     });
     if (exporter->fetch == NULL) {
-        try_again(exporter, "no memory or no descriptors");
+        exporter_try_again(exporter, "out of memory or file descriptors");
     }
 }
 
-static void depart(struct span_exporter *exporter)
+static void exporter_send(struct span_exporter *exporter)
 {
     exporter->tries++;
     if (exporter->where.address_count > 0 &&
         loop_now_ms(exporter->loop) < exporter->where_until_ms) {
-        post(exporter);
+        exporter_post(exporter);
         return;
     }
     exporter->phase = PHASE_RESOLVING;
-    dns_resolve(exporter->dns, exporter->host, exporter->port, resolved, exporter);
+    dns_resolve(exporter->dns, exporter->host, exporter->port, exporter_resolved, exporter);
 }
 
-static void retry(struct timer *timer)
+static void exporter_retry(struct timer *timer)
 {
-    depart(CONTAINER_OF(timer, struct span_exporter, retry));
+    exporter_send(CONTAINER_OF(timer, struct span_exporter, retry));
 }
 
-// The batch that fills becomes the one that leaves.
-static void send_batch(struct span_exporter *exporter)
+// Sends the filling batch and begins another.
+static void exporter_send_batch(struct span_exporter *exporter)
 {
     ASSERT(exporter->phase == PHASE_IDLE && exporter->filling.span_count > 0);
     exporter->leaving_count = exporter->filling.span_count;
     exporter->leaving = span_json_end(&exporter->filling);
     exporter->tries = 0;
     exporter->fill = 1 - exporter->fill;
-    begin_filling(exporter);
-    depart(exporter);
+    exporter_begin_batch(exporter);
+    exporter_send(exporter);
 }
 
 void span_exporter_note(struct span_exporter *exporter, const struct receipt *receipt)
@@ -235,11 +235,11 @@ void span_exporter_note(struct span_exporter *exporter, const struct receipt *re
     }
     bool fits = filling->span_count < batch_span_max && span_json_add(filling, receipt);
     if (!fits && exporter->phase == PHASE_IDLE) {
-        send_batch(exporter);
+        exporter_send_batch(exporter);
         fits = span_json_add(filling, receipt);
     }
     if (!fits) {
-        count(&exporter->shared.dropped, 1);
+        exporter_count(&exporter->shared.dropped, 1);
         return;
     }
     if (filling->span_count == 1) {
@@ -253,7 +253,7 @@ void span_exporter_flush(struct span_exporter *exporter)
     uint64_t age_ms = loop_now_ms(exporter->loop) - exporter->filling_since_ms;
     if (exporter->phase == PHASE_IDLE && span_count > 0 &&
         (span_count == batch_span_max || age_ms >= batch_age_ms)) {
-        send_batch(exporter);
+        exporter_send_batch(exporter);
     }
 }
 
@@ -265,22 +265,23 @@ void span_exporter_finish(struct span_exporter *exporter, uint64_t wait_ms)
             return;
         }
         if (exporter->phase == PHASE_IDLE) {
-            send_batch(exporter);
+            exporter_send_batch(exporter);
         }
         loop_turn(exporter->loop, finish_turn_ms);
     }
 }
 
-static char *copy_slice(struct slice text)
+static char *exporter_copy_slice(struct slice text)
 {
     return strndup((const char *)text.bytes, text.size);
 }
 
-// The names of the collector; false: no memory.
-static bool take_names(struct span_exporter *exporter, const struct span_exporter_options *options,
-                       const struct config_endpoint *endpoint, struct slice path)
+// Copies the parts of the collector's URL.  False: out of memory.
+static bool exporter_set_names(struct span_exporter *exporter,
+                               const struct span_exporter_options *options,
+                               const struct config_endpoint *endpoint, struct slice path)
 {
-    // The authority is what lies between the scheme and the path.
+    // The authority lies between the scheme and the path.
     struct slice url = slice_str(options->endpoint);
     size_t scheme_size = endpoint->tls ? strlen("https://") : strlen("http://");
     struct slice authority = slice_of(url.bytes + scheme_size, url.size - scheme_size - path.size);
@@ -288,15 +289,15 @@ static bool take_names(struct span_exporter *exporter, const struct span_exporte
     exporter->port = endpoint->port;
     exporter->is_tls = endpoint->tls;
     exporter->url = strdup(options->endpoint);
-    exporter->host = copy_slice(endpoint->host);
-    exporter->authority = copy_slice(authority);
-    exporter->path = path.size > 1 ? copy_slice(path) : strdup("/v1/traces");
+    exporter->host = exporter_copy_slice(endpoint->host);
+    exporter->authority = exporter_copy_slice(authority);
+    exporter->path = path.size > 1 ? exporter_copy_slice(path) : strdup("/v1/traces");
     exporter->service = strdup(options->service);
     return exporter->url != NULL && exporter->host != NULL && exporter->authority != NULL &&
            exporter->path != NULL && exporter->service != NULL;
 }
 
-static enum status open_tls(struct span_exporter *exporter, const struct config *config)
+static enum status exporter_open_tls(struct span_exporter *exporter, const struct config *config)
 {
     char error[tls_error_size];
     struct tls_client_options options = {.verify = true};
@@ -315,7 +316,7 @@ static enum status open_tls(struct span_exporter *exporter, const struct config 
     return STATUS_OK;
 }
 
-static enum status open_dns(struct span_exporter *exporter, const struct config *config)
+static enum status exporter_open_dns(struct span_exporter *exporter, const struct config *config)
 {
     char servers[1024];
     struct text text = text_over(servers, sizeof(servers) - 1);
@@ -343,22 +344,22 @@ enum status span_exporter_create(const struct span_exporter_options *options,
         return STATUS_EXHAUSTED;
     }
     exporter->loop = options->loop;
-    exporter->retry.fire = retry;
+    exporter->retry.fire = exporter_retry;
     exporter->spaces[0] = malloc(batch_size);
     exporter->spaces[1] = malloc(batch_size);
     if (exporter->spaces[0] == NULL || exporter->spaces[1] == NULL ||
-        !take_names(exporter, options, &endpoint, path)) {
+        !exporter_set_names(exporter, options, &endpoint, path)) {
         goto out;
     }
-    status = open_tls(exporter, options->config);
+    status = exporter_open_tls(exporter, options->config);
     if (status != STATUS_OK) {
         goto out;
     }
-    status = open_dns(exporter, options->config);
+    status = exporter_open_dns(exporter, options->config);
     if (status != STATUS_OK) {
         goto out;
     }
-    begin_filling(exporter);
+    exporter_begin_batch(exporter);
     *out = exporter;
     exporter = NULL; // now the caller's
 
@@ -377,7 +378,7 @@ void span_exporter_destroy(struct span_exporter **exporter_ptr)
     loop_disarm(exporter->loop, &exporter->retry);
     if (exporter->fetch != NULL) {
         fetch_cancel(&exporter->fetch);
-        loop_turn(exporter->loop, 0); // its memory is given back at the end of a turn
+        loop_turn(exporter->loop, 0); // its memory is freed at the end of a turn
     }
     dns_destroy(&exporter->dns);
     tls_context_destroy(&exporter->tls);

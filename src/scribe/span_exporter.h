@@ -4,14 +4,14 @@
 //
 //     receipts -> [ filling ] -- 512 spans, or a second old --> [ leaving ] -> POST /v1/traces
 //
-// Two batches and no more: what comes while one is on its way and the other is full is dropped and counted.
-// A batch that meets no connection or a busy collector (429, 502, 503, 504) is sent once more; then it
-// is dropped as well.  One that was not answered in time is not: it may have arrived.
+// There are two batches: while one is sent and the other is full, further spans are dropped and
+// counted.  A batch that finds no connection or a busy collector (429, 502, 503, 504) is sent once
+// more, then dropped.  After a time-out it is not sent again: it may have arrived.
 //
-// That the collector does not take spans is logged once, and once that it does again.
+// The log says once that the collector does not accept spans, and once that it does again.
 //
-// Threads: belongs to the thread of its loop; the counts may be read by any.  Memory: taken by _create, and by
-// each post a copy of its batch.
+// Threads: belongs to the thread of its loop; counts may be read by any.  Memory: taken by _create,
+// and a copy of the batch for each post.
 #pragma once
 
 #include "base/status.h"
@@ -31,23 +31,23 @@ struct span_exporter_options {
     const struct config *config;
 };
 
-// Looks at the options only until it returns, but for the loop.  MALFORMED: the endpoint is no URL, or
-// whom to trust cannot be read, which is logged.
+// Keeps the loop of the options, nothing else.  MALFORMED: the endpoint is not a valid URL, or the
+// certificates cannot be read, which is logged.
 enum status span_exporter_create(const struct span_exporter_options *options,
                                  struct span_exporter **out);
 
-// Between turns of the loop only, of which there may be one more.  Drops what was not sent.  Clears the
-// caller's pointer, which may be NULL.
+// Only between turns of the loop; may run one more turn.  Drops unsent spans.  Clears the caller's
+// pointer, which may be NULL.
 void span_exporter_destroy(struct span_exporter **exporter);
 
-// Takes it, if it is sampled and over.
+// Adds the span of a request that has ended and is sampled; ignores others.
 void span_exporter_note(struct span_exporter *exporter, const struct receipt *receipt);
 
-// Sends what is due.  To be called every now and then, whether or not there is anything new.
+// Sends a batch that is full or old enough.  To be called regularly.
 void span_exporter_flush(struct span_exporter *exporter);
 
-// At the end, between turns: sends all there is and turns the loop until it is gone or `wait_ms` are
-// over.
+// At the end, between turns: sends all spans and runs the loop until they are sent, or `wait_ms`
+// have passed.
 void span_exporter_finish(struct span_exporter *exporter, uint64_t wait_ms);
 
 uint64_t span_exporter_sent(const struct span_exporter *exporter);

@@ -276,8 +276,8 @@ def test_a_dead_collector_costs_spans_and_no_request(standin, warmpath, collecto
     ask(router, "x-request-id: after")
     span, = spans_of(traces, 1)
     assert span.attributes["warmpath.request_id"] == "after"
-    eventually(lambda: "takes spans again" in router.stderr(), "its return is said")
-    assert router.stderr().count("does not take spans") == 1, "its silence is said once"
+    eventually(lambda: "accepts spans again" in router.stderr(), "its return is said")
+    assert router.stderr().count("does not accept spans") == 1, "its silence is said once"
 
 
 def test_a_collector_that_hangs_costs_spans_and_no_request(standin, warmpath, collector):

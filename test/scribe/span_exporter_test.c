@@ -312,8 +312,8 @@ TEST(silence_and_return_are_logged_once_each)
     is_back &= becomes(&scene, span_exporter_sent, two_batches);
     log_keep(kept, text, sizeof(text));
     CHECK(is_back);
-    CHECK_EQ(times(text, "does not take spans, which are dropped: it answers 400\n"), 1);
-    CHECK_EQ(times(text, "takes spans again\n"), 1);
+    CHECK_EQ(times(text, "does not accept spans, which are dropped: it responds 400\n"), 1);
+    CHECK_EQ(times(text, "accepts spans again\n"), 1);
     CHECK_EQ(times(text, "\n"), 2);
     scene_close(&scene);
 }
