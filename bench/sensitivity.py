@@ -30,7 +30,7 @@ METRICS = (("TTFT mean", ("ttft_ms", "mean")), ("TTFT p99", ("ttft_ms", "p99")),
 FACTORS = (0.5, 2)
 # Of these factors, 1 + x, the part x is halved and doubled.
 FACTORS_AROUND_ONE = {"cost_noise", "session_worth", "habit_worth"}
-SHARES = {"load_max", "fill_max", "session_match", "crowd_by_tokens"}  # below 1: at most 0.99
+SHARES = {"load_max", "fill_max", "crowd_by_tokens"}  # below 1: at most 0.99
 
 
 def constants():
