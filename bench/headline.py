@@ -47,7 +47,7 @@ def write_engine(path, gpu):
 
 
 def write_request(file, number, name, shared, own):
-    """One id stands for the whole shared prompt, the other for what nobody else says."""
+    """One id stands for the whole shared prompt, the other for the request's own text."""
     file.write(json.dumps({"timestamp": number, "input_length": shared + own, "output_length": 100,
                            "hash_ids": [name, 1000000 + number], "block_size": shared}) + "\n")
 

@@ -334,7 +334,7 @@ static void connection_read(struct load *load, struct connection *connection)
         }
         if (got <= 0 || connection->link != LINK_BUSY) {
             connection_fail(load, connection,
-                            got <= 0 ? "closed before its answer" : "bytes nobody asked for");
+                            got <= 0 ? "closed before its response" : "bytes without a request");
             return;
         }
         // A short read has emptied the socket; the next edge brings us back.

@@ -205,7 +205,7 @@ class Sample:
     def __init__(self, requests):
         self.requests = requests
         if not requests:
-            raise CannotMeasure("nobody asked anything")
+            raise CannotMeasure("no request was sent")
 
     def equal_share(self):
         return sum(map(Request.is_equal, self.requests)) / len(self.requests)

@@ -64,7 +64,7 @@ class Children:
         self.holds = False  # a child is being started, and must not be lost
 
     def on_signal(self, *_):
-        if self.is_told:  # twice: somebody is in a hurry
+        if self.is_told:  # the second signal: stop at once
             for child in self.running:
                 child.kill()
             return

@@ -373,7 +373,7 @@ class Publisher:
             return self.subscribed
 
     def await_subscriber(self, before=0):
-        harness.eventually(lambda: self.subscriptions() > before, "somebody subscribes", 10)
+        harness.eventually(lambda: self.subscriptions() > before, "a new subscription", 10)
 
     def send(self, payload):
         """One message with the next number."""

@@ -257,7 +257,7 @@ def test_a_replay_repairs_a_cut_connection(kv, fleet, relay):
     for number in range(4):
         send(router, prompt_of(number, 50))
     eventually(lambda: events_of(router, engine)["connected"] is False, "it is cut")
-    assert explained(router, prompt_of(3, 50))[engine.url][1] is False, "nobody knows what is missed now"
+    assert explained(router, prompt_of(3, 50))[engine.url][1] is False, "the record is incomplete now"
     link.start()
     settle(router, engine)
     agree(router, [engine], [*PROMPTS, *(prompt_of(number, 50) for number in range(4))])

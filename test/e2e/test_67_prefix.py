@@ -195,7 +195,7 @@ def test_responses_are_believed_to_be_cached(caching, warmpath, stream):
     first = send(router, Ask(0, messages, max_tokens=800, stream=stream))
     follow = Ask(0, [*messages, {"role": "assistant", "content": first.text}, user(text(rng, 50))])
     eventually(lambda: matched(router, follow)[first.backend] >= 0.95 * 1200, lambda: explain(router, follow))
-    assert sum(matched(router, follow).values()) <= 1270, "nobody else has any of it"
+    assert sum(matched(router, follow).values()) <= 1270, "no other backend has any of it"
     assert explain(router, follow)["chosen"] == first.backend
 
 

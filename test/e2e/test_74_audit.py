@@ -220,7 +220,7 @@ def test_saved_pages_are_read_too(binary, tmp_path):
     done = run(binary, "--once", ",".join(files), "--once", str(tmp_path / "none"))
     assert done.returncode == 0, done.stderr
     assert "10.0%" in done.stdout and "not read: No such file or directory" in done.stdout
-    assert "a month" not in done.stdout, "nobody knows how long that took"
+    assert "a month" not in done.stdout, "the time is unknown"
     assert run(binary, "--once", str(tmp_path / "none")).returncode == 1
 
 

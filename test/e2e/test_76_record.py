@@ -83,7 +83,7 @@ def test_the_trace_has_shared_prefixes_of_prompts_and_no_text(standin, warmpath,
         assert common(trace[0], line) == 5, line
     assert common(trace[0], trace[3]) == 0
     assert common(trace[0], trace[4]) == 8
-    assert len({line["hash_ids"][-1] for line in trace}) == len(trace), "what is behind the last is nobody else's"
+    assert len({line["hash_ids"][-1] for line in trace}) == len(trace), "each last id is unique"
 
     text = path.read_text()
     for prompt in [shared, *questions, "hello", "test-model", "user"]:

@@ -265,7 +265,7 @@ def test_a_reader_that_stops_takes_no_memory_and_delays_no_one_else(standin, war
     for _ in range(5):
         began = time.monotonic()
         reader.next("overview")
-        assert time.monotonic() - began < within(10), "a stuck one is given 30 seconds, and nobody waits for it"
+        assert time.monotonic() - began < within(10), "a stuck stream has 30 seconds, and nothing waits for it"
         assert router.admin("GET", "/status").status == 200
     # One round being made, and one in transit to the reader, come and go.
     assert router.memory() - before < 8 << 20, "rounds that were missed would have been fifteen megabytes and more"
