@@ -3,7 +3,7 @@
 #include "admin/admin.h"
 
 #include "admin/admin_api.h"
-#include "admin/metrics_answer.h"
+#include "admin/metrics_response.h"
 #include "admin/stream.h"
 #include "admin/web.h"
 #include "base/base.h"
@@ -22,20 +22,20 @@
 enum {
     connection_count_max = 64,
     head_size_max = 65536,
-    request_size_max = 8 << 20, // a request to be explained may be long
-    answer_size_max = 8 << 20,  // thousands of backends with their models
+    request_size_max = 8 << 20,  // a request to be explained may be long
+    response_size_max = 8 << 20, // thousands of backends with their models
     time_ms_max = 10000,
 };
 
 struct connection {
     struct transport transport; // first: `ready` finds us from here
     struct admin *admin;
-    struct admin_listener *listener; // where it came from
+    struct admin_listener *listener; // that accepted it
     struct list_node all;            // in admin->connections
     struct timer timer;
     struct loop_deferred recycle;
     struct http_head head;
-    uint8_t *in; // of request_size_max; no page is there before its bytes are
+    uint8_t *in; // of request_size_max; pages are touched when bytes arrive
     uint32_t in_size;
     uint8_t *out; // NULL until there is a response
     size_t out_size;
@@ -45,7 +45,7 @@ struct connection {
 };
 
 struct admin_listener {
-    struct loop_source source; // first: `ready` finds us from here; no descriptor: it is not open
+    struct loop_source source; // first: `ready` finds us from here; fd -1: not open
     struct admin *admin;
     uint32_t connection_count;
 };
@@ -110,7 +110,7 @@ static void admin_refuse(struct text *out, enum http_problem problem, const char
                           out);
 }
 
-static enum http_problem what_is_too_large(const struct connection *c)
+static enum http_problem size_problem(const struct connection *c)
 {
     if (c->head.target_is_long) {
         return HTTP_PROBLEM_LONG_URI;
@@ -128,7 +128,7 @@ static bool begin_stream(struct connection *c)
 {
     c->is_stream = stream_open(&c->admin->streams, &c->stream, &c->transport, stream_ended);
     if (c->is_stream) {
-        loop_disarm(c->admin->options.loop, &c->timer); // it has limits of its own
+        loop_disarm(c->admin->options.loop, &c->timer); // streams have their own limits
     }
     return c->is_stream;
 }
@@ -151,32 +151,32 @@ static bool asks_for_metrics(const struct admin_request *request)
 }
 
 // Paths that need no token.
-static void answer_stranger(struct connection *c, const struct admin_request *request,
-                            struct text *out)
+static void respond_without_token(struct connection *c, const struct admin_request *request,
+                                  struct text *out)
 {
     struct admin *admin = c->admin;
 
     if (c->listener != &admin->metrics) {
         admin_refuse(out, HTTP_PROBLEM_UNAUTHORIZED, "");
     } else if (asks_for_metrics(request)) {
-        metrics_answer(&admin->options, loop_now_ms(admin->options.loop), out);
+        metrics_response(&admin->options, loop_now_ms(admin->options.loop), out);
     } else {
-        admin_refuse(out, HTTP_PROBLEM_NOT_FOUND, "metrics.listen has GET /metrics alone");
+        admin_refuse(out, HTTP_PROBLEM_NOT_FOUND, "metrics.listen serves only GET /metrics");
     }
 }
 
-static void make_answer(struct connection *c, enum status status)
+static void make_response(struct connection *c, enum status status)
 {
     struct admin *admin = c->admin;
     uint64_t now_ms = loop_now_ms(admin->options.loop);
     struct admin_request request = status == STATUS_OK ? request_of(c) : (struct admin_request){0};
-    bool is_stranger =
+    bool needs_token =
         status == STATUS_OK && (c->listener == &admin->metrics ||
                                 (!slice_is(request.path, "/health") && !token_is_good(c)));
     size_t size_max =
-        asks_for_metrics(&request) ? metrics_answer_size_max(&admin->options) : answer_size_max;
+        asks_for_metrics(&request) ? metrics_response_size_max(&admin->options) : response_size_max;
 
-    if (admin_api_is_stream(&request) && !is_stranger && begin_stream(c)) {
+    if (admin_api_is_stream(&request) && !needs_token && begin_stream(c)) {
         return;
     }
     c->out = malloc(size_max);
@@ -185,13 +185,13 @@ static void make_answer(struct connection *c, enum status status)
     if (status == STATUS_MALFORMED) {
         admin_refuse(&out, HTTP_PROBLEM_MALFORMED, c->head.why);
     } else if (status == STATUS_TOO_LARGE) {
-        admin_refuse(&out, what_is_too_large(c), "the admin API has limits of its own");
-    } else if (c->listener == &admin->api && web_answer(request.method, request.path, &out)) {
+        admin_refuse(&out, size_problem(c), "the admin API has its own limits");
+    } else if (c->listener == &admin->api && web_respond(request.method, request.path, &out)) {
         // The page needs no token; its data does.
-    } else if (is_stranger) {
-        answer_stranger(c, &request, &out);
+    } else if (needs_token) {
+        respond_without_token(c, &request, &out);
     } else {
-        admin_api_answer(&admin->options, &request, now_ms, now_ms - admin->start_ms, &out);
+        admin_api_respond(&admin->options, &request, now_ms, now_ms - admin->start_ms, &out);
     }
     c->out_size = out.size;
 }
@@ -205,11 +205,11 @@ static enum status admin_scan(struct connection *c)
             return status;
         }
         if (c->head.framing == HTTP_CHUNKED) {
-            c->head.why = "this API takes bodies with a content-length";
+            c->head.why = "the admin API needs a content-length, not chunks";
             return STATUS_MALFORMED;
         }
         if (!token_is_good(c)) {
-            return STATUS_OK; // a stranger's megabytes are not waited for
+            return STATUS_OK; // without a token the body is not read
         }
     }
     if (c->head.content_length > request_size_max - c->head.size) {
@@ -223,7 +223,7 @@ static enum status admin_read_request(struct connection *c)
     while (c->out == NULL && !c->is_stream) {
         size_t size = 0;
         if (c->in_size == request_size_max) {
-            make_answer(c, STATUS_TOO_LARGE);
+            make_response(c, STATUS_TOO_LARGE);
             break;
         }
         enum status status =
@@ -234,13 +234,13 @@ static enum status admin_read_request(struct connection *c)
         c->in_size += (uint32_t)size;
         status = admin_scan(c);
         if (status != STATUS_AGAIN) {
-            make_answer(c, status);
+            make_response(c, status);
         }
     }
     return STATUS_OK;
 }
 
-static enum status write_answer(struct connection *c)
+static enum status write_response(struct connection *c)
 {
     while (c->sent < c->out_size) {
         struct slice rest = slice_of(c->out + c->sent, c->out_size - c->sent);
@@ -251,15 +251,15 @@ static enum status write_answer(struct connection *c)
         }
         c->sent += size;
     }
-    return STATUS_CLOSED; // said all
+    return STATUS_CLOSED; // all of it is sent
 }
 
-// AGAIN as long as it goes on.
+// AGAIN while the stream is open.
 static enum status tend_stream(struct connection *c)
 {
     uint8_t byte;
     size_t size = 0;
-    // It has said all that it may: more words are an end, as its end is.
+    // The client has nothing more to send: further bytes end the stream, as its close does.
     if (transport_read(&c->transport, &byte, 1, &size) != STATUS_AGAIN) {
         return STATUS_CLOSED;
     }
@@ -273,7 +273,7 @@ static void admin_connection_ready(struct loop_source *source, uint32_t events)
     transport_note(&c->transport, events);
     enum status status = admin_read_request(c);
     if (status == STATUS_OK) {
-        status = c->is_stream ? tend_stream(c) : write_answer(c);
+        status = c->is_stream ? tend_stream(c) : write_response(c);
     }
     if (status != STATUS_AGAIN) {
         admin_drop(c);

@@ -2,9 +2,9 @@
 //
 // admin.h -- the operator's API: JSON over HTTP, on its own listener, behind a bearer token.
 //
-//     GET /health, /status, /metrics, /overview, /backends …   paths.def has them all
-//     GET /stream                                              the overview once a second (stream.h)
-//     GET /dashboard                                           the page, without a token (web.h)
+//     GET /health, /status, /metrics, /overview, /backends …  all are in paths.def
+//     GET /stream                                             the overview once a second (stream.h)
+//     GET /dashboard                                          the page, without a token (web.h)
 //
 // A second listener serves GET /metrics alone, without a token.  Either may be missing.
 //
@@ -42,7 +42,7 @@ struct admin_options {
     // Hands a document of KV events to the feeder (kv_feeder_push).  NULL: KV events are off.
     enum status (*push_events)(void *owner, uint64_t backend_id, struct slice json);
     struct kv_feeder *const *feeder; // both may be NULL: KV events are off
-    // Source of decisions and time series; both pointers may be NULL: then there are none.
+    // Source of decisions and time series; both pointers may be NULL: there are none then.
     struct scribe *const *scribe;
     uint64_t process_start_ms; // when the process began, since 1970
     void *owner;

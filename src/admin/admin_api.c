@@ -7,7 +7,7 @@
 #include "admin/decisions_api.h"
 #include "admin/document/overview_json.h"
 #include "admin/explain.h"
-#include "admin/metrics_answer.h"
+#include "admin/metrics_response.h"
 #include "admin/pushed_events.h"
 #include "admin/query.h"
 #include "base/base.h"
@@ -159,7 +159,7 @@ static struct admin_result show_health(const struct admin_call *call, struct jso
 static struct admin_result show_metrics(const struct admin_call *call, struct json_writer *json)
 {
     (void)json;
-    metrics_answer(call->options, call->now_ms, call->out);
+    metrics_response(call->options, call->now_ms, call->out);
     return admin_done(0);
 }
 
@@ -258,8 +258,8 @@ static struct admin_result admin_route(const struct admin_call *call, struct jso
                         "");
 }
 
-void admin_api_answer(const struct admin_options *options, const struct admin_request *request,
-                      uint64_t now_ms, uint64_t uptime_ms, struct text *out)
+void admin_api_respond(const struct admin_options *options, const struct admin_request *request,
+                       uint64_t now_ms, uint64_t uptime_ms, struct text *out)
 {
     struct admin_call call = {.options = options,
                               .request = request,

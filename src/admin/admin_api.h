@@ -20,11 +20,11 @@ struct admin_request {
 
 // Carries out the request and writes the whole response, head included.  `uptime_ms` is the age of
 // the process, `now_ms` the loop's time.
-void admin_api_answer(const struct admin_options *options, const struct admin_request *request,
-                      uint64_t now_ms, uint64_t uptime_ms, struct text *out);
+void admin_api_respond(const struct admin_options *options, const struct admin_request *request,
+                       uint64_t now_ms, uint64_t uptime_ms, struct text *out);
 
 // Whether it asks for the stream of events: then the listener responds itself (stream.h), and
-// admin_api_answer only if it cannot.
+// admin_api_respond only if it cannot.
 bool admin_api_is_stream(const struct admin_request *request);
 
 // Ends with a row without a path.

@@ -39,8 +39,7 @@ struct admin_result backends_api_show(const struct admin_call *call, struct json
     return backends_api_put(call, call->backend, 200, json);
 }
 
-// The backend or DNS name of the body has joined, and `backend` is its address; NULL: the name is not
-// resolved yet.
+// `backend` is NULL if the body has a DNS name that is not resolved yet.
 static struct admin_result backends_api_added(const struct admin_call *call,
                                               const struct backend *backend,
                                               struct json_writer *json)

@@ -34,13 +34,13 @@ static bool refuse_event(const struct pushed_reading *reading, const char *detai
     return false;
 }
 
-static struct slice without_slash(struct slice url)
+static struct slice pushed_events_without_slash(struct slice url)
 {
     bool ends_so = url.size > 0 && url.bytes[url.size - 1] == '/';
     return slice_of(url.bytes, url.size - (ends_so ? 1 : 0));
 }
 
-// A backend that is one of several of its URL has a `#` and more behind it.
+// A backend that shares its URL with others has a `#` and more behind it.
 static bool has_url(const struct backend *backend, struct slice url)
 {
     struct slice whole = slice_str(backend->url);
@@ -48,7 +48,8 @@ static bool has_url(const struct backend *backend, struct slice url)
     size_t size = hash == NULL ? whole.size : (size_t)(hash - whole.bytes);
 
     return slice_equal(whole, url) ||
-           slice_equal(without_slash(slice_of(whole.bytes, size)), without_slash(url));
+           slice_equal(pushed_events_without_slash(slice_of(whole.bytes, size)),
+                       pushed_events_without_slash(url));
 }
 
 // NULL after a refusal.
@@ -85,7 +86,7 @@ static const struct backend *find_by_id(const struct pushed_reading *reading, ui
     return backend;
 }
 
-// Whom the whole document is about, if it says so.
+// The backend that the document names for all of its events, if it does.
 static bool find_target(struct pushed_reading *reading)
 {
     struct kv_json_target target = kv_json_target(reading->reader);
@@ -106,7 +107,7 @@ static bool find_target(struct pushed_reading *reading)
     return true;
 }
 
-static bool is_listed(const struct pushed_reading *reading, uint64_t id)
+static bool pushed_events_lists(const struct pushed_reading *reading, uint64_t id)
 {
     for (uint32_t i = 0; i < reading->backend_count; i++) {
         if (reading->backends[i] == id) {
@@ -116,7 +117,7 @@ static bool is_listed(const struct pushed_reading *reading, uint64_t id)
     return false;
 }
 
-// Whom one event is about.  `has_target`: the document has said it for all.
+// The backend of one event.  `has_target`: the document names it for all events.
 static bool check_backend(struct pushed_reading *reading, bool has_target)
 {
     uint64_t id = 0;
@@ -125,14 +126,14 @@ static bool check_backend(struct pushed_reading *reading, bool has_target)
     if (!has_own) {
         return has_target || refuse_event(reading, "neither it nor the document names a backend");
     }
-    if (is_listed(reading, id)) {
+    if (pushed_events_lists(reading, id)) {
         return true;
     }
     if (has_target) {
         return refuse_event(reading, "it names another backend than the document");
     }
     if (reading->backend_count == pushed_events_backends_max) {
-        return refuse_event(reading, "this is the 17th backend, and 16 are the most");
+        return refuse_event(reading, "this is the 17th backend; the limit is 16");
     }
     if (find_by_id(reading, id) == NULL) {
         return false;
@@ -141,7 +142,7 @@ static bool check_backend(struct pushed_reading *reading, bool has_target)
     return true;
 }
 
-static bool check(struct pushed_reading *reading, struct slice document)
+static bool pushed_events_check(struct pushed_reading *reading, struct slice document)
 {
     struct kv_notice notice;
 
@@ -168,7 +169,7 @@ static bool check(struct pushed_reading *reading, struct slice document)
 
 // After a failure in the middle the sender repeats the whole document.  That is harmless: backends
 // that took their part see only evictions twice.
-static bool hand_on(const struct pushed_reading *reading, struct slice document)
+static bool pushed_events_hand_on(const struct pushed_reading *reading, struct slice document)
 {
     const struct admin_options *options = reading->options;
 
@@ -178,10 +179,10 @@ static bool hand_on(const struct pushed_reading *reading, struct slice document)
             break;
         case STATUS_EXHAUSTED:
             return pushed_events_refuse(reading, HTTP_PROBLEM_OVERLOADED,
-                                        "too many events wait to be read");
+                                        "too many events are queued");
         default:
             return pushed_events_refuse(reading, HTTP_PROBLEM_CONFLICT,
-                                        "nobody follows events of that backend");
+                                        "the router does not receive events of that backend");
         }
     }
     return true;
@@ -193,14 +194,14 @@ bool pushed_events_take(const struct admin_options *options, struct slice docume
     struct pushed_reading reading = {.options = options, .why = why};
 
     if (options->push_events == NULL) {
-        return pushed_events_refuse(&reading, HTTP_PROBLEM_CONFLICT,
-                                    "KV events are not followed here");
+        return pushed_events_refuse(&reading, HTTP_PROBLEM_CONFLICT, "KV events are off");
     }
     reading.reader = kv_json_create();
     if (reading.reader == NULL) {
-        return pushed_events_refuse(&reading, HTTP_PROBLEM_OVERLOADED, "memory is short");
+        return pushed_events_refuse(&reading, HTTP_PROBLEM_OVERLOADED, "out of memory");
     }
-    bool is_taken = check(&reading, document) && hand_on(&reading, document);
+    bool is_taken =
+        pushed_events_check(&reading, document) && pushed_events_hand_on(&reading, document);
     kv_json_destroy(&reading.reader);
     return is_taken;
 }

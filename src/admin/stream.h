@@ -6,10 +6,10 @@
 //     event: overview     at once, and every second
 //     event: decisions    after it, if there are new ones
 //
-// Streams that have had the same so far share what is sent next, so that it is built once however
-// many there are.  One that has not taken all of the last round is passed over until it has; what
-// it missed of the line of time comes with the next.  So a slow reader costs one round's memory,
-// and no other stream's time.  One that takes nothing for stream_stuck_ms is ended.
+// Streams at the same position share the next message, which is built once.  A stream that has not
+// sent all of the last message is skipped until it has; the points of the time series that it
+// missed come with the next one.  So a slow reader costs the memory of one message, and does not
+// delay other streams.  A stream without progress for stream_stuck_ms is closed.
 //
 // A stream is part of a connection, which owns the transport and closes both.
 //
@@ -28,10 +28,10 @@ enum {
     stream_count_max = 16,
     stream_step_ms = 1000,
     stream_stuck_ms = 30000,
-    stream_decisions_max = 50, // in one round
+    stream_decisions_max = 50, // in one message
 };
 
-// All of them.
+// All streams.
 struct streams {
     const struct admin_options *options;
     uint64_t start_ms; // of the router
@@ -44,11 +44,11 @@ struct stream {
     struct list_node all; // in streams->open
     struct streams *streams;
     struct transport *transport;
-    struct stream_round *round; // being written; NULL: idle
+    struct stream_round *round; // the message being sent; NULL: idle
     size_t sent;                // of it
-    uint64_t point_ms;          // the last point of the line of time that it has had
-    uint64_t serial;            // the last change of decisions
-    uint64_t progress_ms;       // when it last took something
+    uint64_t point_ms;          // the last point of the time series that was sent
+    uint64_t serial;            // the last decision that was sent
+    uint64_t progress_ms;       // when bytes were last sent
     void (*ended)(struct stream *stream);
 };
 
@@ -59,13 +59,14 @@ void streams_init(struct streams *streams, const struct admin_options *options, 
 void streams_fini(struct streams *streams);
 
 // Begins with the response head and the first round, which the next stream_write sends.
-// `ended` is called, from no call of the stream's, when it is to be closed.  False: there are
-// stream_count_max already.
+// `ended` is called when the stream must be closed, never from within a call to it.  False: there
+// are stream_count_max streams already.
 bool stream_open(struct streams *streams, struct stream *stream, struct transport *transport,
                  void (*ended)(struct stream *stream));
 
-// Writes what there is.  OK: all of it; AGAIN: the rest when the transport can; others: it is gone.
+// Sends the message.  OK: all of it; AGAIN: the rest when the transport is writable; else: the
+// connection is closed.
 enum status stream_write(struct stream *stream);
 
-// Does nothing to one that is not open.
+// Does nothing if the stream is not open.
 void stream_close(struct stream *stream);

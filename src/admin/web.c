@@ -49,7 +49,7 @@ static void web_serve(const struct web_asset *asset, bool with_body, struct text
     }
 }
 
-bool web_answer(struct slice method, struct slice path, struct text *out)
+bool web_respond(struct slice method, struct slice path, struct text *out)
 {
     const struct web_asset *asset = web_find(slice_is(path, PAGE "/") ? slice_str(PAGE) : path);
     bool is_head = slice_is(method, "HEAD");

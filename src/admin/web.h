@@ -2,14 +2,14 @@
 //
 // web.h -- the dashboard's files, which are part of the program.
 //
-// They are listed in src/web/assets.txt and come here through tools/web.py, as bytes.  They are the
-// same for everybody and tell nothing, so no token is asked for; what the page shows it fetches
-// from the admin API, with the token that its reader gave it.
+// They are listed in src/web/assets.txt, and tools/web.py makes them part of the program.  They are
+// public and need no token; the page fetches its data from the admin API, with the token that the
+// user entered.
 //
 //     GET /                     to /dashboard
 //     GET /dashboard            the page
-//     GET /dashboard/FILE       what it consists of
-//     GET /favicon.ico          what browsers ask for by themselves
+//     GET /dashboard/FILE       its parts
+//     GET /favicon.ico          which browsers request by themselves
 //
 // Each response forbids the browser to load anything from another host, or to show the page inside
 // another one.
@@ -32,4 +32,4 @@ extern const struct web_asset web_assets[];
 extern const uint64_t web_asset_count;
 
 // Writes the whole response.  False, with nothing written: not one of our paths.
-bool web_answer(struct slice method, struct slice path, struct text *out);
+bool web_respond(struct slice method, struct slice path, struct text *out);

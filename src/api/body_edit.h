@@ -2,8 +2,9 @@
 //
 // body_edit.h -- what a backend gets in place of parts of the client's body.
 //
-// The client's bytes are never rewritten: an edit is a place in them and a text that goes there, and a
-// send writes the pieces in between one after the other.  So another attempt can edit otherwise.
+// The client's bytes are never rewritten: an edit is a place in them and a text that goes there,
+// and a send writes the pieces in between one after the other.  So another attempt can edit
+// otherwise.
 //
 //     body   {"prompt": "Hi", "stream": true}
 //     edits   ^0         ^ over 4 bytes, [72,105]
@@ -23,7 +24,8 @@ struct body_edit {
     struct slice text;
 };
 
-// Sorted by place; they do not overlap.  Of two insertions at one place the first added comes first.
+// Sorted by place; they do not overlap.  Of two insertions at one place the first added comes
+// first.
 struct body_edits {
     struct body_edit all[body_edit_max];
     uint32_t count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values are kept while the body is read and understood when it has ended: keys come in any order and
-// more than once, and a body that breaks off says nothing at all.
+// Values are kept while the body is read and understood when it has ended: keys come in any order
+// and more than once, and a body that breaks off says nothing at all.
 
 #include "api/prompt.h"
 
@@ -214,8 +214,8 @@ static bool is_id(const struct json_value *value)
     return value->kind == JSON_NUMBER && !strange;
 }
 
-// Ids up to the end of the array; the cursor has just handed out the first, `item`.  False when one of
-// them is not an id.
+// Ids up to the end of the array; the cursor has just handed out the first, `item`.  False when one
+// of them is not an id.
 static bool ids_read(struct prompt_walk *walk, struct json_item *item, struct source *source)
 {
     const uint8_t *begin = item->value.raw.bytes;

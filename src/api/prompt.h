@@ -2,18 +2,19 @@
 //
 // prompt.h -- what a request's body says: whom it is for, and the prompt as the engine will see it.
 //
-// One pass over the JSON text notes where the pieces of the prompt lie; nothing is copied.  Then the
-// pieces are hashed in the order in which chat templates place them, whatever their order in the body:
-// tools, system, then the turns with their roles.  Images count by a hash of their bytes or address.
+// One pass over the JSON text notes where the pieces of the prompt lie; nothing is copied.  Then
+// the pieces are hashed in the order in which chat templates place them, whatever their order in
+// the body: tools, system, then the turns with their roles.  Images count by a hash of their bytes
+// or address.
 //
 //     body   {"messages":[{"role":"user","content":"Hi"}],"tools":[...],"model":"m"}
 //     chain  seed(model, adapter, salt) | tools | user | Hi | ...
 //
-// A body that is not understood has no pieces and is routed by load alone; the engine reports what is wrong
-// with it.
+// A body that is not understood has no pieces and is routed by load alone; the engine reports what
+// is wrong with it.
 //
-// Threads: a reader belongs to one thread.  Memory: taken by prompt_reader_create; reading allocates
-// nothing.  Slices of struct prompt lie in the body or in the reader, until its next use.
+// Threads: a reader belongs to one thread.  Memory: taken by prompt_reader_create; reading
+// allocates nothing.  Slices of struct prompt lie in the body or in the reader, until its next use.
 #pragma once
 
 #include "base/slice.h"
@@ -54,8 +55,8 @@ struct prompt {
     bool stream;
     bool wants_usage; // stream_options.include_usage is true
 
-    // The place for `usage_text` in the body, so that a stream ends with its usage; usage_text is NULL
-    // when nothing needs to be asked or the client said no.
+    // The place for `usage_text` in the body, so that a stream ends with its usage; usage_text is
+    // NULL when nothing needs to be asked or the client said no.
     size_t usage_at;
     size_t usage_over; // bytes of the body that it takes the place of
     const char *usage_text;
@@ -69,8 +70,8 @@ struct prompt {
 
 struct prompt_reader;
 
-// The result of one pass over a body.  It can be hashed as often as needed, until the body goes or the
-// reader reads another one.
+// The result of one pass over a body.  It can be hashed as often as needed, until the body goes or
+// the reader reads another one.
 struct reading {
     struct prompt prompt;
     struct prompt_reader *reader; // NULL: the body is empty
@@ -86,7 +87,7 @@ void prompt_reader_destroy(struct prompt_reader **reader);
 // By the path of the request, query included or not.
 enum prompt_api prompt_api_of(struct slice path);
 
-// Any body.  What is not understood leaves its field empty.
+// Any body.  Members that are not understood leave their field empty.
 void prompt_read(struct prompt_reader *reader, enum prompt_api api, struct slice body,
                  struct prompt *out);
 
@@ -95,12 +96,12 @@ void prompt_read(struct prompt_reader *reader, enum prompt_api api, struct slice
 void prompt_hash(struct prompt_reader *reader, const struct prompt *prompt,
                  struct prefix_chain *chain);
 
-// Adds what the engine's template puts between prompt and response, in the form that prompt_hash gives to
-// a turn of the assistant.  Then text of the response can follow, and the next request, which repeats it
-// as a message, has the same keys.
+// Adds what the engine's template puts between prompt and response, in the form that prompt_hash
+// gives to a turn of the assistant.  Then text of the response can follow, and the next request,
+// which repeats it as a message, has the same keys.
 void prompt_begin_answer(struct prefix_chain *chain);
 
-// The same for one tool call of the answer, before its arguments.
+// The same for one tool call of the response, before its arguments.
 void prompt_begin_tool_call(struct prefix_chain *chain, struct slice raw_name);
 
 // A JSON string's text, unescaped, into the chain.

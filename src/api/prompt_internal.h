@@ -3,14 +3,13 @@
 // prompt_internal.h -- the pieces of a prompt, and how messages become pieces.
 //
 // A piece is a stretch of the body and what it means.  Pieces lie in one array and hang together in
-// lists, so that a part of the prompt can be read before what comes ahead of it, and thrown away when
-// its key comes a second time:
+// lists, so that a part of the prompt can be read before what comes ahead of it, and thrown away
+// when its key comes a second time:
 //
 //     {"content": C, "role": R, "content": D}      C is dropped, then  R -> D
 //
-// The size of a list, in bytes to be hashed, is known without hashing, also for pieces that found no
-// room.  The marks between pieces are bytes that no UTF-8 has, so no text can imitate
-// them:
+// The size of a list, in bytes to be hashed, is known without hashing, also for pieces that found
+// no room.  The marks between pieces are bytes that no UTF-8 has, so no text can imitate them:
 //
 //     TOOLS text                                      the list of tools, as it stands
 //     TURN role CONTENT text...                       a message
@@ -121,8 +120,8 @@ struct prompt_walk {
     struct prompt_part *part;
 };
 
-// `value` is what json_next has just handed out.  Messages of the chat and Anthropic APIs and items of
-// the responses API, which may also be one string.
+// `value` is what json_next has just handed out.  Messages of the chat and Anthropic APIs and items
+// of the responses API, which may also be one string.
 void prompt_turns_read(struct prompt_walk *walk, struct json_value *value,
                        struct prompt_turns *turns);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Long text is hashed where it lies.  What is short, and text with escapes, is gathered in a small
-// buffer first: messages of code have an escape every ten bytes.
+// Long text is hashed where it lies.  Short text, and text with escapes, is gathered in a small
+// buffer first: messages with code have an escape every ten bytes.
 
 #include "api/prompt.h"
 #include "api/prompt_internal.h"
@@ -52,8 +52,8 @@ static uint32_t unit_at(const uint8_t *at)
     return unit;
 }
 
-// Reads one escape and writes what it stands for, at most six bytes; half a surrogate pair, which no
-// UTF-8 can stand for, stays as it is written.  Returns how many bytes were read.
+// Reads one escape and writes what it stands for, at most six bytes; half a surrogate pair, which
+// no UTF-8 can stand for, stays as it is written.  Returns how many bytes were read.
 static size_t unescape(const uint8_t *at, const uint8_t *end, uint8_t *out, size_t *out_size)
 {
     static const uint8_t meaning[256] = {
@@ -133,7 +133,7 @@ static uint64_t string_size(struct slice raw)
     return raw.size - saved;
 }
 
-// Gathers what is short, so that the chain is called for long stretches only.
+// Gathers short text, so that the chain is called for long stretches only.
 enum { gather_size = 1024, direct_size = 256, chunk_size = 64 };
 struct gatherer {
     struct prefix_chain *chain;
@@ -197,9 +197,10 @@ static uint64_t copy_chunk(uint8_t *out, const uint8_t *from)
     return found;
 }
 
-// Reads one chunk, of which an escape at its end may be longer than it, and of which as much again must
-// be readable.  The next escape in a text is unpredictable, so each costs at least one mispredicted
-// branch.  Hence no loop ends at an escape: the whole chunk behind one is copied again to its place.
+// Reads one chunk, of which an escape at its end may be longer than it, and of which as much again
+// must be readable.  The next escape in a text is unpredictable, so each costs at least one
+// mispredicted branch.  Hence no loop ends at an escape: the whole chunk behind one is copied again
+// to its place.
 static const uint8_t *gather_chunk(struct gatherer *gatherer, const uint8_t *chunk,
                                    const uint8_t *end)
 {

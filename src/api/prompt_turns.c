@@ -168,7 +168,8 @@ static void part_finish(struct prompt_walk *walk, const struct prompt_part *part
     }
 }
 
-// A string, or a list of strings and parts.  Texts follow each other without a mark, as in a stream.
+// A string, or a list of strings and parts.  Texts follow each other without a mark, as in a
+// stream.
 static void content_read(struct prompt_walk *walk, struct json_value *value,
                          struct prompt_list *content, bool nested)
 {

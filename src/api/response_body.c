@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One pass over the JSON notes the members of the tables below, in any order.  Once the text has proved
-// well-formed to its last byte, the API's `finish` interprets the notes: half an event leaves no trace.
+// One pass over the JSON notes the members of the tables below, in any order.  Once the text has
+// proved well-formed to its last byte, the API's `finish` interprets the notes: half an event
+// leaves no trace.
 //
-// Names of members are compared as they stand: engines do not escape the letters of their own names.
+// Names of members are compared as they stand: engines do not escape the letters of their own
+// names.
 
 #include "api/response_body.h"
 
@@ -297,8 +299,8 @@ static void note_reasoning(struct response_notes *notes, const struct json_value
     notes->event.has_token |= value->kind == JSON_STRING && value->raw.size > 0;
 }
 
-// A delta, or a message.  Reasoning is no part of the text: clients do not send it back, and templates
-// drop it.
+// A delta, or a message.  Reasoning is left out: clients do not send it back, and templates drop
+// it.
 static const struct response_member message_members[] = {
     FIELD("content", note_string, choice_text),
     FIELD("tool_calls", note_whole, choice_calls),

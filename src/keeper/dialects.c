@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    // The largest that are published have 33 MB.
+    // The largest published ones have 33 MB.
     tokenizer_size_max = 256 << 20,
     config_size_max = 16 << 20,
     template_size_max = 1 << 20,
@@ -132,7 +132,8 @@ static enum status load_all(const struct config *config, struct dialect_set *set
         uint64_t begun_ns = clock_monotonic_ns();
         enum status status = dialects_load(row, slot, error);
         if (status == STATUS_MALFORMED || status == STATUS_TOO_LARGE) {
-            log_warn("tokenizer %s is refused, its models go by text: %s", row->path, error);
+            log_warn("tokenizer %s is refused, its models are routed by text: %s", row->path,
+                     error);
             continue;
         }
         if (status != STATUS_OK) {
@@ -170,7 +171,7 @@ enum status dialects_open(const struct config *config, uint32_t thread_count,
         });
         status = set->memo == NULL ? STATUS_EXHAUSTED : STATUS_OK;
         if (status != STATUS_OK) {
-            fprintf(stderr, "warmpath: no memory for tokens.memo\n");
+            fprintf(stderr, "warmpath: out of memory for tokens.memo\n");
         }
     }
     if (status != STATUS_OK || set->count == 0) {

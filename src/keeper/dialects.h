@@ -2,15 +2,15 @@
 //
 // dialects.h -- the tokenizers that a configuration names, from their files.
 //
-//     DIR/tokenizer.json           needed; or a file of ranks, which then is what the path names
+//     DIR/tokenizer.json           required, unless the path names a file of ranks
 //     DIR/tokenizer_config.json    special tokens, chat template
-//     DIR/chat_template.jinja      the chat template, where it has a file of its own
+//     DIR/chat_template.jinja      the chat template, if it has a file of its own
 #pragma once
 
 #include "config/config.h"
 #include "dialect/token_reader.h"
 
-// IO: a file that must be there cannot be read; otherwise as dialect_create.
+// IO: a required file cannot be read; otherwise as dialect_create.
 enum status dialects_load(const struct config_tokenizer *row, struct dialect **out,
                           char error[dialect_error_size]);
 

@@ -22,21 +22,21 @@ enum {
     line_size_max = ids_max * 18 + 512,
     batch_size_max = 2 * line_size_max,
     again_ms = 10000,
-    // So many of one worker, then it is another's turn; what is left waits for the next drain.
+    // Entries of one worker in one drain; the rest waits for the next.
     turn_max = 16384,
 };
 
 static const uint64_t number_mask = ((uint64_t)1 << 53) - 1;
 
-// One secret for each kind of number, so that those of two kinds say nothing of each other.
-struct secrets {
+// One secret for each kind of number, so that numbers of two kinds cannot be related.
+struct recording_secrets {
     struct siphash_secret ids;
     struct siphash_secret sessions;
     struct siphash_secret tails;
 };
 
-// What a span of text is taken for, in a pool.
-struct rate {
+// The tokens of a span of text, in a pool.
+struct recording_rate {
     uint32_t span_size;
     uint32_t span_tokens;
 };
@@ -47,21 +47,21 @@ struct recording {
     struct append_file file;
     struct recorder *recorder;
     struct recorder_totals totals;
-    uint64_t unwritten;  // entries that were taken and not written, ever
+    uint64_t unwritten;  // entries that were taken and could not be written
     uint64_t line_count; // in the batch
     struct text batch;
-    struct secrets secrets;
+    struct recording_secrets secrets;
     uint64_t tail_count;
-    uint64_t wall_us; // to be added to the loop's clock
+    uint64_t wall_us; // offset of the wall clock to the loop's
     bool is_failing;
-    bool is_full; // it fails because of size_max
+    bool is_full; // the failure is size_max
     uint64_t again_at_ms;
-    struct rate rates[fleet_pool_count_max];
+    struct recording_rate rates[fleet_pool_count_max];
     uint64_t ids[ids_max];
     uint8_t batch_space[batch_size_max];
 };
 
-static struct siphash_secret make_secret(void)
+static struct siphash_secret recording_make_secret(void)
 {
     return (struct siphash_secret){.words = {clock_entropy(), clock_entropy()}};
 }
@@ -79,9 +79,9 @@ enum status recording_open(const struct recording_options *options, struct recor
     recording->file = file;
     recording->recorder = recorder_create(&(struct recorder_options){
         .worker_count = options->worker_count, .span_tokens = options->span_tokens});
-    recording->secrets.ids = make_secret();
-    recording->secrets.sessions = make_secret();
-    recording->secrets.tails = make_secret();
+    recording->secrets.ids = recording_make_secret();
+    recording->secrets.sessions = recording_make_secret();
+    recording->secrets.tails = recording_make_secret();
     recording->wall_us = clock_wall_ms() * 1000 - clock_monotonic_ns() / 1000;
     ASSERT(recording->path != NULL && recording->recorder != NULL);
     recording->batch = text_over(recording->batch_space, batch_size_max);
@@ -114,18 +114,18 @@ const struct recorder_totals *recording_totals(const struct recording *recording
     return &recording->totals;
 }
 
-// Says it once, and when to try again.
-static void fail(struct recording *recording, const char *why, uint64_t now_ms)
+// Logs the first failure, and sets when to try again.
+static void recording_fail(struct recording *recording, const char *why, uint64_t now_ms)
 {
     if (!recording->is_failing) {
-        log_warn_seldom(0, "recording to %s: %s; what comes is dropped until there is room",
+        log_warn_seldom(0, "recording to %s: %s; requests are dropped until there is room",
                         recording->path, why);
     }
     recording->is_failing = true;
     recording->again_at_ms = now_ms + again_ms;
 }
 
-static void succeed(struct recording *recording)
+static void recording_succeed(struct recording *recording)
 {
     if (recording->is_failing) {
         log_info_seldom(0, "recording to %s again; %lu requests were dropped", recording->path,
@@ -135,11 +135,11 @@ static void succeed(struct recording *recording)
     recording->is_full = false;
 }
 
-static enum status write_batch(struct recording *recording)
+static enum status recording_write_batch(struct recording *recording)
 {
     struct append_file *file = &recording->file;
-    // A file that was full is begun again only when much of it is gone, or every small line that still
-    // fits would end the trouble and begin it again.
+    // A full file is used again only below half of the limit: otherwise every short line that still
+    // fits would end the failure and the next long one begin it again.
     uint64_t limit = recording->is_full ? recording->size_max / 2 : recording->size_max;
 
     if (file->fd == -1 && append_file_open(recording->path, file) != STATUS_OK) {
@@ -148,25 +148,25 @@ static enum status write_batch(struct recording *recording)
     return append_file_add(file, text_slice(&recording->batch), limit);
 }
 
-static void flush(struct recording *recording, uint64_t now_ms)
+static void recording_flush(struct recording *recording, uint64_t now_ms)
 {
     if (recording->line_count == 0) {
         return;
     }
     ASSERT(!recording->batch.overflow);
-    switch (write_batch(recording)) {
+    switch (recording_write_batch(recording)) {
     case STATUS_OK:
         recording->totals.recorded += recording->line_count;
-        succeed(recording);
+        recording_succeed(recording);
         break;
     case STATUS_TOO_LARGE:
         recording->unwritten += recording->line_count;
         recording->is_full = true;
-        fail(recording, "it has reached record.size_max", now_ms);
+        recording_fail(recording, "it has reached record.size_max", now_ms);
         break;
     default:
         recording->unwritten += recording->line_count;
-        fail(recording, strerrordesc_np(errno), now_ms);
+        recording_fail(recording, strerrordesc_np(errno), now_ms);
         break;
     }
     recording->batch.size = 0;
@@ -174,38 +174,39 @@ static void flush(struct recording *recording, uint64_t now_ms)
 }
 
 // Tokens of a span.
-static uint32_t settle_rate(struct recording *recording, const struct recorder_entry *entry)
+static uint32_t recording_settle_rate(struct recording *recording,
+                                      const struct recorder_entry *entry)
 {
     ASSERT(entry->pool < fleet_pool_count_max);
 
-    struct rate *rate = &recording->rates[entry->pool];
+    struct recording_rate *rate = &recording->rates[entry->pool];
     uint32_t now = entry->span_tokens > 0 ? entry->span_tokens : 1;
     if (!entry->is_text) {
-        return now; // they were counted
+        return now; // counted, not estimated
     }
     uint32_t off = now > rate->span_tokens ? now - rate->span_tokens : rate->span_tokens - now;
     if (rate->span_size != entry->span_size || (uint64_t)off * 8 > rate->span_tokens) {
-        *rate = (struct rate){.span_size = entry->span_size, .span_tokens = now};
+        *rate = (struct recording_rate){.span_size = entry->span_size, .span_tokens = now};
     }
     return rate->span_tokens;
 }
 
-static uint32_t at_most(uint64_t value)
+static uint32_t recording_clamp(uint64_t value)
 {
     return value < mooncake_tokens_max ? (uint32_t)value : mooncake_tokens_max;
 }
 
-// As the trace has it: tokens in proportion to the size, so that ids and length agree.
-static uint32_t input_tokens(const struct recorder_entry *entry, uint32_t span_tokens)
+// In proportion to the size, so that ids and length agree.
+static uint32_t recording_input_tokens(const struct recorder_entry *entry, uint32_t span_tokens)
 {
     uint64_t tokens = (entry->prompt_size * span_tokens + entry->span_size - 1) / entry->span_size;
     bool has_more_than_text = entry->is_text && entry->told_tokens / 2 > tokens;
     uint64_t chosen = has_more_than_text ? entry->told_tokens : tokens;
-    return at_most(chosen > 0 ? chosen : 1);
+    return recording_clamp(chosen > 0 ? chosen : 1);
 }
 
-static uint32_t name_spans(struct recording *recording, const struct recorder_entry *entry,
-                           const uint64_t *keys)
+static uint32_t recording_name_spans(struct recording *recording,
+                                     const struct recorder_entry *entry, const uint64_t *keys)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < entry->key_count; i++) {
@@ -218,33 +219,34 @@ static uint32_t name_spans(struct recording *recording, const struct recorder_en
     return count;
 }
 
-static uint64_t session_of(const struct recording *recording, const struct recorder_entry *entry)
+static uint64_t recording_session_of(const struct recording *recording,
+                                     const struct recorder_entry *entry)
 {
     if (entry->session_key == 0) {
         return 0;
     }
     uint64_t number = siphash_word(&recording->secrets.sessions, entry->session_key) & number_mask;
-    return number > 0 ? number : 1; // 0 is no session
+    return number > 0 ? number : 1; // 0 means no session
 }
 
-static void add_line(struct recording *recording, const struct recorder_entry *entry,
-                     const uint64_t *keys)
+static void recording_add_line(struct recording *recording, const struct recorder_entry *entry,
+                               const uint64_t *keys)
 {
-    uint32_t span_tokens = settle_rate(recording, entry);
+    uint32_t span_tokens = recording_settle_rate(recording, entry);
     struct mooncake_request request = {
         .at_us = entry->arrived_us + recording->wall_us,
-        .session = session_of(recording, entry),
-        .turn = at_most(entry->turn),
-        .input_tokens = input_tokens(entry, span_tokens),
-        .output_tokens = at_most(entry->output_tokens > 0 ? entry->output_tokens : 1),
-        .block_tokens = at_most(span_tokens),
-        .id_count = name_spans(recording, entry, keys),
+        .session = recording_session_of(recording, entry),
+        .turn = recording_clamp(entry->turn),
+        .input_tokens = recording_input_tokens(entry, span_tokens),
+        .output_tokens = recording_clamp(entry->output_tokens > 0 ? entry->output_tokens : 1),
+        .block_tokens = recording_clamp(span_tokens),
+        .id_count = recording_name_spans(recording, entry, keys),
     };
     mooncake_write(&request, recording->ids, &recording->batch);
     recording->line_count++;
 }
 
-static void drain_worker(struct recording *recording, uint32_t worker, uint64_t now_ms)
+static void recording_drain_worker(struct recording *recording, uint32_t worker, uint64_t now_ms)
 {
     struct recorder *recorder = recording->recorder;
     struct recorder_entry entry;
@@ -254,11 +256,11 @@ static void drain_worker(struct recording *recording, uint32_t worker, uint64_t 
         if (recording->is_failing && now_ms < recording->again_at_ms) {
             recording->unwritten++;
         } else {
-            add_line(recording, &entry, keys);
+            recording_add_line(recording, &entry, keys);
         }
         recorder_drop(recorder, worker);
         if (recording->batch.capacity - recording->batch.size < line_size_max) {
-            flush(recording, now_ms);
+            recording_flush(recording, now_ms);
         }
     }
 }
@@ -266,15 +268,15 @@ static void drain_worker(struct recording *recording, uint32_t worker, uint64_t 
 void recording_drain(struct recording *recording, uint64_t now_ms)
 {
     for (uint32_t i = 0; i < recorder_worker_count(recording->recorder); i++) {
-        drain_worker(recording, i, now_ms);
+        recording_drain_worker(recording, i, now_ms);
     }
-    flush(recording, now_ms);
+    recording_flush(recording, now_ms);
     recording->totals.dropped = recording->unwritten + recorder_lost(recording->recorder);
 }
 
 void recording_reopen(struct recording *recording, uint64_t size_max)
 {
-    // Opened by the next line, which also tells of failure.
+    // The next line opens the file, and logs a failure.
     append_file_close(&recording->file);
     recording->size_max = size_max;
     recording->is_full = false;

@@ -304,7 +304,7 @@ TEST(what_is_no_http_is_refused_with_the_reason)
          "The request is not valid HTTP"},
         {"POST /backends HTTP/1.1\r\n" AUTHORIZED "transfer-encoding: chunked\r\n\r\n"
          "2\r\n{}\r\n0\r\n\r\n",
-         "this API takes bodies with a content-length"},
+         "the admin API needs a content-length, not chunks"},
     };
     struct door door;
     door_open(&door);

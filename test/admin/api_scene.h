@@ -73,7 +73,7 @@ static inline int call_with(struct scene *scene, const char *method, const char 
                                     .path = slice_of(target, strcspn(target, "?")),
                                     .target = slice_str(target),
                                     .body = slice_str(body)};
-    admin_api_answer(&scene->options, &request, loop_now_ms(scene->loop), 61999, &out);
+    admin_api_respond(&scene->options, &request, loop_now_ms(scene->loop), 61999, &out);
     ASSERT(!out.overflow);
     answer.size = out.size;
     read_answer();

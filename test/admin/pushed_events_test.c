@@ -218,7 +218,7 @@ TEST(backends_of_one_document_are_few)
     text_add_str(&text, "]}");
     document[text.size] = '\0';
     CHECK(!take(&scene, document));
-    CHECK_STR(why.detail, "events[16]: this is the 17th backend, and 16 are the most");
+    CHECK_STR(why.detail, "events[16]: this is the 17th backend; the limit is 16");
     CHECK_EQ(follower.count, 0);
     fleet_destroy(&crowd);
     scene_close(&scene);

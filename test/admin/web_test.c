@@ -11,7 +11,7 @@ static struct text answer;
 static bool ask(const char *method, const char *path)
 {
     answer = text_over(space, sizeof(space) - 1);
-    bool is_ours = web_answer(slice_str(method), slice_str(path), &answer);
+    bool is_ours = web_respond(slice_str(method), slice_str(path), &answer);
     ASSERT(!answer.overflow);
     space[answer.size] = '\0';
     return is_ours;

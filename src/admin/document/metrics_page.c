@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-    // Of all that is not by backend: histograms of 64 models are most of it.
+    // All metrics that are not by backend: mostly histograms of 64 models.
     page_size = 8 << 20,
     // Fifty lines, and requests of 9 pairs of model and policy by 8 outcomes.
     page_size_of_backend = 16 << 10,
@@ -35,7 +35,7 @@ static struct metrics_row *backend_row(const struct page *page, uint32_t positio
     return &page->samples.rows[1 + position];
 }
 
-// Zeros would say that nothing happened.
+// Without meters there are no lines: zeros would mean that nothing happened.
 static bool is_counted(const struct page *page)
 {
     return meters_sum_worker_count(page->sum) > 0;
@@ -48,7 +48,7 @@ static void add_value(const struct page *page, enum metric metric, const struct 
     }
 }
 
-// A long name was cut somewhere, and one wrong byte would cost the whole scrape.
+// A long name was cut, and one invalid byte would fail the whole scrape.
 static void metrics_page_add_model(const struct page *page, uint32_t place, struct text *labels)
 {
     uint8_t space[meters_model_size];

@@ -2,8 +2,8 @@
 //
 // metrics_page.h -- the body of GET /metrics: every row of the table with its values.
 //
-// Numbers are read while workers go on, so they are not all of one moment.  A metric without a source
-// has its help and no values.
+// Numbers are read while workers change them, so they are not from one moment.  A metric without a
+// source has its help and no values.
 //
 // Threads: the keeper's.
 #pragma once
@@ -23,7 +23,7 @@ struct recorder_totals;
 struct scribe_totals;
 struct text;
 
-// Where the numbers come from; all but the fleet may be missing.
+// The sources of the numbers; all but the fleet may be missing.
 struct metrics_page_input {
     const struct fleet *fleet;
     const struct config *config; // for names of pools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "admin/metrics_answer.h"
+#include "admin/metrics_response.h"
 
 #include "admin/admin.h"
 #include "admin/document/metrics_page.h"
@@ -30,7 +30,8 @@ enum {
     head_size = length_offset + length_digits + sizeof(HEAD_AFTER_LENGTH) - 1,
 };
 
-static bool metrics_answer_events_of(void *feeder, uint64_t backend_id, struct kv_feed_status *out)
+static bool metrics_response_events_of(void *feeder, uint64_t backend_id,
+                                       struct kv_feed_status *out)
 {
     return kv_feeder_status(feeder, backend_id, out);
 }
@@ -85,7 +86,7 @@ static bool write_page(const struct admin_options *options, uint64_t now_ms, str
     }
     if (feeder != NULL) {
         input.stray_count = kv_feeder_stray_count(feeder);
-        input.events = metrics_answer_events_of;
+        input.events = metrics_response_events_of;
         input.events_owner = feeder;
     }
     if (options->scribe != NULL && *options->scribe != NULL) {
@@ -97,7 +98,7 @@ static bool write_page(const struct admin_options *options, uint64_t now_ms, str
     return metrics_page_write(&input, page);
 }
 
-size_t metrics_answer_size_max(const struct admin_options *options)
+size_t metrics_response_size_max(const struct admin_options *options)
 {
     uint32_t backend_count = 0;
     while (fleet_at(options->fleet, backend_count) != NULL) {
@@ -106,7 +107,7 @@ size_t metrics_answer_size_max(const struct admin_options *options)
     return head_size + metrics_page_size_max(backend_count);
 }
 
-void metrics_answer(const struct admin_options *options, uint64_t now_ms, struct text *out)
+void metrics_response(const struct admin_options *options, uint64_t now_ms, struct text *out)
 {
     char length[length_digits + 1];
 

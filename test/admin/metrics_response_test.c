@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "admin/metrics_answer.h"
+#include "admin/metrics_response.h"
 
 #include "admin/keeper_scene.h"
 #include "base/text.h"
@@ -16,7 +16,7 @@ static char answer[1 << 20];
 static void ask(const struct scene *scene)
 {
     struct text out = text_over(answer, sizeof(answer) - 1);
-    metrics_answer(&scene->options, loop_now_ms(scene->loop), &out);
+    metrics_response(&scene->options, loop_now_ms(scene->loop), &out);
     ASSERT(!out.overflow);
     answer[out.size] = '\0';
 }
@@ -91,9 +91,9 @@ TEST(a_page_that_does_not_fit_is_a_problem)
     struct scene scene;
     scene_open(&scene, "'http://10.0.0.1:8000'");
     struct text out = text_over(answer, 8000);
-    metrics_answer(&scene.options, loop_now_ms(scene.loop), &out);
+    metrics_response(&scene.options, loop_now_ms(scene.loop), &out);
     CHECK(!out.overflow);
     CHECK(strncmp(answer, "HTTP/1.1 500 ", 13) == 0);
-    CHECK(metrics_answer_size_max(&scene.options) > 8 << 20);
+    CHECK(metrics_response_size_max(&scene.options) > 8 << 20);
     scene_close(&scene);
 }

@@ -91,7 +91,7 @@ static void write_config(const struct scene *scene, const struct endpoint *backe
 
 static void scene_open(struct scene *scene, const char *more)
 {
-    snprintf(scene->path, sizeof(scene->path), "/tmp/serve_test.XXXXXX");
+    snprintf(scene->path, sizeof(scene->path), "/tmp/keeper_test.XXXXXX");
     int fd = mkostemp(scene->path, O_CLOEXEC);
     ASSERT(fd != -1 && close(fd) == 0);
     endpoint_open(&scene->backends[0]);

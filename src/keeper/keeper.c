@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// serve -- the router.  The main thread is the keeper: it owns the configuration and the fleet,
-// probes backends, handles signals and serves the admin API; workers serve clients.
+// The command `serve`: the router.  Its main thread is the keeper, which owns the configuration and
+// the fleet, probes backends, handles signals and serves the admin API; workers serve clients.
 //
 //     SIGHUP           reload the configuration (an invalid one is ignored), reopen the recording
 //     SIGUSR1          reopen the request logs, after a rotation
@@ -66,7 +66,7 @@ struct keeper {
     struct proxy *proxy;
     struct kv_feeder *feeder; // NULL: no backend publishes KV events
     struct scribe *scribe;    // NULL: no log, traces or admin API
-    uint64_t members_told_ms;
+    uint64_t members_reported_ms;
     struct admin *admin;
     struct signals *signals;
     struct timer tick;
@@ -78,23 +78,17 @@ struct keeper {
     uint64_t drain_until_ms; // UINT64_MAX: no limit
 };
 
-static void print_error(const struct config_error *error)
+enum { config_line_size = 1024 };
+
+static const char *keeper_config_line(const struct config_error *error, char line[config_line_size])
 {
-    char line[1024];
-    struct text text = text_over(line, sizeof(line));
+    struct text text = text_over(line, config_line_size - 1);
     config_error_write(error, &text);
-    fprintf(stderr, "%.*s\n", (int)text.size, line);
+    line[text.size] = '\0';
+    return line;
 }
 
-static void log_config_error(const struct config_error *error)
-{
-    char line[1024];
-    struct text text = text_over(line, sizeof(line));
-    config_error_write(error, &text);
-    log_error("%.*s; the old configuration stays in force", (int)text.size, line);
-}
-
-static void set_log(const struct config *config)
+static void keeper_set_log(const struct config *config)
 {
     static const enum log_level levels[] = {
         [CONFIG_LOG_ERROR] = LOG_LEVEL_ERROR,
@@ -107,7 +101,7 @@ static void set_log(const struct config *config)
 }
 
 // CLOSED: KV events are off.
-static enum status push_events(void *owner, uint64_t backend_id, struct slice json)
+static enum status keeper_push_events(void *owner, uint64_t backend_id, struct slice json)
 {
     struct keeper *keeper = owner;
     return keeper->feeder == NULL ? STATUS_CLOSED
@@ -146,7 +140,7 @@ static void keeper_turn(void *owner)
     }
 }
 
-static void warn_of_restart(const struct config *old, const struct config *changed)
+static void keeper_warn_of_restart(const struct config *old, const struct config *changed)
 {
     char space[1024];
     struct text names = text_over(space, sizeof(space));
@@ -158,10 +152,11 @@ static void warn_of_restart(const struct config *old, const struct config *chang
     }
 }
 
-static void reload(struct keeper *keeper)
+static void keeper_reload(struct keeper *keeper)
 {
     struct config *config = NULL;
     struct config_error error;
+    char line[config_line_size];
     char why[proxy_error_size];
 
     if (keeper->source.path == NULL) {
@@ -172,7 +167,7 @@ static void reload(struct keeper *keeper)
         return;
     }
     if (config_load(&keeper->source, &config, &error) != STATUS_OK) {
-        log_config_error(&error);
+        log_error("%s; the old configuration stays in force", keeper_config_line(&error, line));
         return;
     }
     enum status status = proxy_replan(keeper->proxy, config, why);
@@ -186,10 +181,10 @@ static void reload(struct keeper *keeper)
         config_destroy(&config);
         return;
     }
-    warn_of_restart(keeper->config, config);
+    keeper_warn_of_restart(keeper->config, config);
     keeper->old_config = keeper->config; // freed when no worker sees it; see keeper_tick
     keeper->config = config;
-    set_log(config);
+    keeper_set_log(config);
     prober_set_config(keeper->prober, config);
     scraper_set_config(keeper->scraper, config);
     kv_poller_set_config(keeper->poller, config);
@@ -204,7 +199,7 @@ static void reload(struct keeper *keeper)
 }
 
 // Gives the chronicle the members of the fleet.
-static void tell_members(struct keeper *keeper)
+static void keeper_report_members(struct keeper *keeper)
 {
     static struct chronicle_member members[member_max]; // too many for the stack
     uint32_t count = members_of(keeper->fleet, loop_now_ms(keeper->loop), members, member_max);
@@ -223,15 +218,15 @@ static void keeper_tick(struct timer *timer)
     }
     if (keeper->reload_pending && !keeper->draining) {
         keeper->reload_pending = false;
-        reload(keeper);
+        keeper_reload(keeper);
     }
     if (keeper->recording != NULL) {
         recording_drain(keeper->recording, loop_now_ms(keeper->loop));
     }
     if (keeper->scribe != NULL &&
-        loop_now_ms(keeper->loop) >= keeper->members_told_ms + members_ms) {
-        keeper->members_told_ms = loop_now_ms(keeper->loop);
-        tell_members(keeper);
+        loop_now_ms(keeper->loop) >= keeper->members_reported_ms + members_ms) {
+        keeper->members_reported_ms = loop_now_ms(keeper->loop);
+        keeper_report_members(keeper);
     }
     if (keeper->draining && loop_now_ms(keeper->loop) >= keeper->drain_until_ms) {
         log_warn("drain: requests that have not ended in time are reset");
@@ -251,7 +246,7 @@ static void keeper_heard(void *owner, enum signal_kind kind)
     }
     if (kind == SIGNAL_RELOAD) {
         if (!keeper->draining) {
-            reload(keeper);
+            keeper_reload(keeper);
         }
         if (keeper->recording != NULL) {
             recording_drain(keeper->recording, loop_now_ms(keeper->loop)); // into the old file
@@ -280,7 +275,7 @@ static void keeper_heard(void *owner, enum signal_kind kind)
 }
 
 // Backends that respond are known before the first client comes; one that hangs is not waited for.
-static void first_round(struct keeper *keeper)
+static void keeper_first_round(struct keeper *keeper)
 {
     uint64_t until_ms = loop_now_ms(keeper->loop) + first_round_ms;
 
@@ -316,7 +311,7 @@ static bool keeper_set_up(struct keeper *keeper, uint32_t worker_count)
     keeper->scraper =
         scraper_create(&(struct scraper_options){.loop = keeper->loop, .config = config});
     keeper->poller = kv_poller_create(&(struct kv_poller_options){
-        .loop = keeper->loop, .config = config, .push = push_events, .owner = keeper});
+        .loop = keeper->loop, .config = config, .push = keeper_push_events, .owner = keeper});
     if (keeper->prober == NULL || keeper->scraper == NULL || keeper->poller == NULL) {
         return false;
     }
@@ -331,7 +326,7 @@ static bool keeper_set_up(struct keeper *keeper, uint32_t worker_count)
     return keeper->roster != NULL;
 }
 
-static bool open_dialects(struct keeper *keeper, uint32_t worker_count)
+static bool keeper_open_dialects(struct keeper *keeper, uint32_t worker_count)
 {
     // The keeper is one more thread: it explains and certifies.
     if (dialects_open(keeper->config, worker_count + 1, &keeper->dialects) != STATUS_OK) {
@@ -353,7 +348,7 @@ static bool open_dialects(struct keeper *keeper, uint32_t worker_count)
     return keeper->certifier != NULL;
 }
 
-static bool open_recording(struct keeper *keeper, uint32_t worker_count)
+static bool keeper_open_recording(struct keeper *keeper, uint32_t worker_count)
 {
     const struct config *config = keeper->config;
     struct recording_options options = {.path = config->record.file,
@@ -368,7 +363,7 @@ static bool open_recording(struct keeper *keeper, uint32_t worker_count)
 }
 
 // The scribe is needed for a log, for traces, and for the admin API.
-static bool open_scribe(struct keeper *keeper, uint32_t worker_count)
+static bool keeper_open_scribe(struct keeper *keeper, uint32_t worker_count)
 {
     const struct config *config = keeper->config;
     char error[scribe_error_size];
@@ -389,12 +384,12 @@ static bool open_scribe(struct keeper *keeper, uint32_t worker_count)
     return false;
 }
 
-static struct receipt_ring *ring_of(void *owner, uint32_t worker)
+static struct receipt_ring *keeper_ring_of(void *owner, uint32_t worker)
 {
     return scribe_ring(owner, worker);
 }
 
-static bool open_admin(struct keeper *keeper)
+static bool keeper_open_admin(struct keeper *keeper)
 {
     struct admin_options options = {
         .loop = keeper->loop,
@@ -406,7 +401,7 @@ static bool open_admin(struct keeper *keeper)
         .proxy = &keeper->proxy,
         .recorded = keeper->recording != NULL ? recording_totals(keeper->recording) : NULL,
         .changed = keeper_publish,
-        .push_events = push_events,
+        .push_events = keeper_push_events,
         .feeder = &keeper->feeder,
         .scribe = &keeper->scribe,
         .process_start_ms = process_start_ms(),
@@ -422,7 +417,7 @@ static bool open_admin(struct keeper *keeper)
 }
 
 // Starts the thread that receives KV events, if there is a source of them.
-static bool open_feeder(struct keeper *keeper, uint32_t worker_count)
+static bool keeper_open_feeder(struct keeper *keeper, uint32_t worker_count)
 {
     const struct config *config = keeper->config;
     struct prefix_ledger *ledger = knowledge_ledger(proxy_knowledge(keeper->proxy));
@@ -462,27 +457,29 @@ static int keeper_run(struct keeper *keeper)
         fprintf(stderr, "warmpath: out of memory or file descriptors at start\n");
         return COMMAND_FAILED;
     }
-    if (!open_dialects(keeper, worker_count) || !open_recording(keeper, worker_count) ||
-        !open_scribe(keeper, worker_count) || !open_admin(keeper)) {
+    if (!keeper_open_dialects(keeper, worker_count) ||
+        !keeper_open_recording(keeper, worker_count) || !keeper_open_scribe(keeper, worker_count) ||
+        !keeper_open_admin(keeper)) {
         return COMMAND_FAILED;
     }
-    first_round(keeper);
-    if (proxy_start(&(struct proxy_options){.config = keeper->config,
-                                            .fleet = keeper->fleet,
-                                            .reclaim = &keeper->reclaim,
-                                            .recorder = keeper->recording != NULL
-                                                            ? recording_recorder(keeper->recording)
-                                                            : NULL,
-                                            .ring_of = keeper->scribe != NULL ? ring_of : NULL,
-                                            .owner = keeper->scribe,
-                                            .dialects = keeper->dialects,
-                                            .worker_count = worker_count,
-                                            .descriptor_count_max = keeper->descriptor_count_max},
-                    &keeper->proxy, error) != STATUS_OK) {
+    keeper_first_round(keeper);
+    if (proxy_start(
+            &(struct proxy_options){.config = keeper->config,
+                                    .fleet = keeper->fleet,
+                                    .reclaim = &keeper->reclaim,
+                                    .recorder = keeper->recording != NULL
+                                                    ? recording_recorder(keeper->recording)
+                                                    : NULL,
+                                    .ring_of = keeper->scribe != NULL ? keeper_ring_of : NULL,
+                                    .owner = keeper->scribe,
+                                    .dialects = keeper->dialects,
+                                    .worker_count = worker_count,
+                                    .descriptor_count_max = keeper->descriptor_count_max},
+            &keeper->proxy, error) != STATUS_OK) {
         fprintf(stderr, "warmpath: %s\n", error);
         return COMMAND_FAILED;
     }
-    if (!open_feeder(keeper, worker_count)) {
+    if (!keeper_open_feeder(keeper, worker_count)) {
         return COMMAND_FAILED;
     }
     for (uint32_t i = 0; i < keeper->config->listen.count; i++) {
@@ -526,15 +523,16 @@ int command_serve(int word_count, char **words)
 {
     static struct keeper keeper; // too large for the stack
     struct config_error error;
+    char line[config_line_size];
     const char **pairs = calloc((size_t)word_count * 2 + 1, sizeof(*pairs));
     int result = COMMAND_USAGE;
 
     ASSERT(pairs != NULL);
     if (config_command_line_read(words, word_count, pairs, &keeper.source, &error) != STATUS_OK ||
         config_load(&keeper.source, &keeper.config, &error) != STATUS_OK) {
-        print_error(&error);
+        fprintf(stderr, "%s\n", keeper_config_line(&error, line));
     } else {
-        set_log(keeper.config);
+        keeper_set_log(keeper.config);
         keeper.descriptor_count_max = tcp_limit_raise();
         result = keeper_run(&keeper);
     }
