@@ -125,19 +125,12 @@ static bool audit_find_model(struct audit *audit)
 static void write_json(struct audit *audit, const struct audit_report *report)
 {
     const char *path = audit->options.json;
-    FILE *file = path != NULL ? fopen(path, "we") : NULL;
-    if (path == NULL) {
-        return;
-    }
-    bool is_good = file != NULL;
-    if (is_good) {
+    FILE *file = path != NULL ? command_open_file("audit", path) : NULL;
+    if (file != NULL) {
         audit_report_json(file, report);
-        is_good = !ferror(file);
-        is_good = fclose(file) == 0 && is_good;
     }
-    if (!is_good) {
-        audit->has_failed = !command_fail("audit", path, strerrordesc_np(errno));
-    }
+    bool is_open = path == NULL || file != NULL;
+    audit->has_failed |= !is_open || !command_close_file("audit", path, &file);
 }
 
 static void judge(const struct audit *audit, const char *title, struct audit_result *result,

@@ -81,29 +81,17 @@ struct fetch *admin_client_ask(const struct admin_client *client, const char *pa
                                struct slice body, size_t response_size_max, fetch_done_fn *done,
                                void *owner)
 {
-    const struct drive_endpoint *endpoint = &client->endpoint;
-    char target[drive_text_max + admin_path_size_max];
-
     ASSERT(strlen(path) < admin_path_size_max);
-    snprintf(target, sizeof(target), "%s%s", endpoint->base, path);
-    const struct fetch_peer peer = {
-        .address = endpoint->addresses[client->address],
-        .host = endpoint->host,
-        .authority = endpoint->authority,
-        .authorization = client->authorization[0] != '\0' ? client->authorization : NULL,
-        .tls = endpoint->tls,
-    };
-    return fetch_start(&(struct fetch_options){
-        .loop = client->loop,
-        .peer = &peer,
-        .tls = client->tls,
-        .path = target,
-        .body = body,
-        .timeout_ms = (uint32_t)(client->options->timeout * 1000),
-        .response_size_max = response_size_max,
-        .done = done,
-        .owner = owner,
-    });
+    return drive_endpoint_fetch(
+        &client->endpoint, client->address, client->authorization,
+        (struct fetch_options){.loop = client->loop,
+                               .tls = client->tls,
+                               .path = path,
+                               .body = body,
+                               .timeout_ms = (uint32_t)(client->options->timeout * 1000),
+                               .response_size_max = response_size_max,
+                               .done = done,
+                               .owner = owner});
 }
 
 void admin_client_turn(struct admin_client *client)

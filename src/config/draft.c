@@ -262,7 +262,8 @@ enum status config_assign_defaults(const struct config_binding *binding)
     return status;
 }
 
-struct config_items *config_items_of(struct config_draft *draft, const struct config_option *option)
+static struct config_items *config_items_of(struct config_draft *draft,
+                                            const struct config_option *option)
 {
     ASSERT(option->items != NULL && option->size == sizeof(struct config_items));
     return (struct config_items *)(void *)((uint8_t *)draft + option->offset);

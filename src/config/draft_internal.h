@@ -99,9 +99,7 @@ enum status config_assign_list(const struct config_binding *binding,
 enum status config_assign_items(struct config_draft *draft, const struct config_option *option,
                                 struct config_place place, uint32_t count);
 
-// The items of a row that has a table, and how one of them is bound.
-struct config_items *config_items_of(struct config_draft *draft,
-                                     const struct config_option *option);
+// How one of the items of a row that has a table is bound.
 struct config_binding config_item_binding(struct config_draft *draft,
                                           const struct config_option *option, uint32_t index);
 

@@ -2,6 +2,7 @@
 
 #include "drive/drive_endpoint.h"
 
+#include "base/base.h"
 #include "base/text.h"
 #include "config/endpoint.h"
 #include "feed/models_list.h"
@@ -125,6 +126,26 @@ void drive_endpoint_add_head(const struct drive_endpoint *endpoint, enum drive_a
     }
 }
 
+struct fetch *drive_endpoint_fetch(const struct drive_endpoint *endpoint, uint32_t address,
+                                   const char *authorization, struct fetch_options options)
+{
+    char path[drive_path_max];
+    bool has_key = authorization != NULL && authorization[0] != '\0';
+    const struct fetch_peer peer = {
+        .address = endpoint->addresses[address],
+        .host = endpoint->host,
+        .authority = endpoint->authority,
+        .authorization = has_key ? authorization : NULL,
+        .tls = endpoint->tls,
+    };
+
+    int size = snprintf(path, sizeof(path), "%s%s", endpoint->base, options.path);
+    ASSERT(size > 0 && (size_t)size < sizeof(path));
+    options.peer = &peer;
+    options.path = path;
+    return fetch_start(&options);
+}
+
 struct endpoint_get {
     fetch_done_fn *done;
     void *owner;
@@ -142,26 +163,14 @@ bool drive_endpoint_get(const struct drive_endpoint *endpoint, struct loop *loop
                         struct tls_context *tls, const char *authorization, const char *path,
                         fetch_done_fn *done, void *owner)
 {
-    char target[drive_text_max + 64];
-    snprintf(target, sizeof(target), "%s%s", endpoint->base, path);
-    bool has_key = authorization != NULL && authorization[0] != '\0';
-    const struct fetch_peer peer = {
-        .address = endpoint->addresses[0],
-        .host = endpoint->host,
-        .authority = endpoint->authority,
-        .authorization = has_key ? authorization : NULL,
-        .tls = endpoint->tls,
-    };
     struct endpoint_get get = {.done = done, .owner = owner};
-    struct fetch *fetch = fetch_start(&(struct fetch_options){
-        .loop = loop,
-        .peer = &peer,
-        .tls = tls,
-        .path = target,
-        .timeout_ms = ask_ms,
-        .done = endpoint_got,
-        .owner = &get,
-    });
+    struct fetch *fetch = drive_endpoint_fetch(endpoint, 0, authorization,
+                                               (struct fetch_options){.loop = loop,
+                                                                      .tls = tls,
+                                                                      .path = path,
+                                                                      .timeout_ms = ask_ms,
+                                                                      .done = endpoint_got,
+                                                                      .owner = &get});
     while (fetch != NULL && !get.is_done) {
         loop_turn(loop, turn_ms);
     }

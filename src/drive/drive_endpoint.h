@@ -16,7 +16,7 @@
 struct loop;
 struct tls_context;
 
-enum { drive_text_max = 256, drive_error_size = 256 };
+enum { drive_text_max = 256, drive_error_size = 256, drive_path_max = 8192 };
 
 struct drive_endpoint {
     char host[drive_text_max];
@@ -39,6 +39,11 @@ bool drive_endpoint_resolve(struct drive_endpoint *endpoint, struct loop *loop,
 // `authorization` may be NULL or empty.
 void drive_endpoint_add_head(const struct drive_endpoint *endpoint, enum drive_api api,
                              const char *authorization, struct text *out);
+
+// Starts a fetch of `options->path` below the endpoint's base from one of its addresses; the rest of
+// `options` is the caller's.  `authorization` may be NULL or empty.
+struct fetch *drive_endpoint_fetch(const struct drive_endpoint *endpoint, uint32_t address,
+                                   const char *authorization, struct fetch_options options);
 
 // GETs a path and turns the loop until `done` was called.  False: nothing was sent, memory or
 // descriptors are short.

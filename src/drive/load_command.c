@@ -274,15 +274,12 @@ static bool write_file(const char *path, const struct drive_result *result,
     if (path == NULL) {
         return true;
     }
-    bool is_stdout = strcmp(path, "-") == 0;
-    FILE *out = is_stdout ? stdout : fopen(path, "we");
+    FILE *out = command_open_file("load", path);
     if (out == NULL) {
-        return load_complain(path, "cannot be written");
+        return false;
     }
     write(result, out);
-    bool is_written = fflush(out) == 0 && !ferror(out);
-    is_written &= is_stdout || fclose(out) == 0;
-    return is_written || load_complain(path, "cannot be written");
+    return command_close_file("load", path, &out);
 }
 
 static int load_write_report(struct load_command *load, struct drive_result *result)

@@ -54,16 +54,13 @@ bool calibration_file_write(const char *command, const char *path,
     }
     struct text text = text_over(space, calibration_file_size_max);
     calibration_write(calibration, &text);
-    const char *why = text.overflow ? "is too large for a calibration file" : NULL;
-    FILE *file = why == NULL ? fopen(path, "wbe") : NULL;
-    if (file != NULL) {
-        bool is_written = fwrite(text.bytes, 1, text.size, file) == text.size;
-        if (fclose(file) != 0 || !is_written) {
-            why = "cannot be written";
-        }
-    } else if (why == NULL) {
-        why = strerrordesc_np(errno);
+    FILE *file = NULL;
+    bool is_good =
+        !text.overflow || command_fail(command, path, "is too large for a calibration file");
+    if (is_good) {
+        file = command_open_file(command, path);
+        is_good = file != NULL && fwrite(text.bytes, 1, text.size, file) <= text.size;
     }
     free(space);
-    return why == NULL || command_fail(command, path, why);
+    return command_close_file(command, path, &file) && is_good;
 }

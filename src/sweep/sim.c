@@ -10,7 +10,6 @@
 #include "sys/clock.h"
 #include "sys/terminal.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,24 +107,21 @@ static bool set_report(struct sim *sim)
 // Before the runs: a folder that is not there should not cost an hour.
 static bool open_files(struct sim *sim)
 {
-    for (int i = 0; i < OUTPUT_COUNT; i++) {
-        sim->files[i] = sim->paths[i] != NULL ? fopen(sim->paths[i], "we") : NULL;
-        if (sim->paths[i] != NULL && sim->files[i] == NULL) {
-            return command_fail("sim", sim->paths[i], strerrordesc_np(errno));
+    bool is_good = true;
+    for (int i = 0; i < OUTPUT_COUNT && is_good; i++) {
+        if (sim->paths[i] != NULL) {
+            sim->files[i] = command_open_file("sim", sim->paths[i]);
+            is_good = sim->files[i] != NULL;
         }
     }
-    return true;
+    return is_good;
 }
 
 static bool close_files(struct sim *sim)
 {
     bool is_good = true;
     for (int i = 0; i < OUTPUT_COUNT; i++) {
-        // Buffered writes may fail only now.
-        if (sim->files[i] != NULL && (ferror(sim->files[i]) | fclose(sim->files[i])) != 0) {
-            is_good = command_fail("sim", sim->paths[i], "could not be written");
-        }
-        sim->files[i] = NULL;
+        is_good &= command_close_file("sim", sim->paths[i], &sim->files[i]);
     }
     return is_good;
 }

@@ -7,7 +7,6 @@
 #include "config/option/nearest.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 const struct command *command_at(uint32_t index)
@@ -55,6 +54,29 @@ bool command_read_file(const char *command, const char *path, void *space, size_
     return status == STATUS_OK ||
            command_fail(command, path,
                         status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
+}
+
+FILE *command_open_file(const char *command, const char *path)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+    if (file == NULL) {
+        command_fail(command, path, strerrordesc_np(errno));
+    }
+    return file;
+}
+
+bool command_close_file(const char *command, const char *path, FILE **file_ptr)
+{
+    FILE *file = *file_ptr;
+    *file_ptr = NULL;
+
+    if (file == NULL) {
+        return true;
+    }
+    // Buffered writes may fail only now.
+    bool is_written = fflush(file) == 0 && !ferror(file);
+    is_written &= file == stdout || fclose(file) == 0;
+    return is_written || command_fail(command, path, "could not be written");
 }
 
 bool command_flush(void)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum {
     COMMAND_OK = 0,
@@ -43,6 +44,12 @@ bool command_fail_name(const char *command, const char *kind, const char *word,
 // Reads a file, or standard input for "-".  False: the reason was printed.
 bool command_read_file(const char *command, const char *path, void *space, size_t capacity,
                        size_t *size);
+
+// A file to write, or standard output for "-"; NULL: the reason was printed.
+FILE *command_open_file(const char *command, const char *path);
+
+// Closes it, if it is not NULL.  False: not all was written, and the reason was printed.
+bool command_close_file(const char *command, const char *path, FILE **file);
 
 // Whether all that was printed has reached standard output.
 bool command_flush(void);

@@ -66,6 +66,34 @@ TEST(a_file_that_is_missing_or_too_large_is_refused_with_its_name)
     child_close(&child);
 }
 
+static int print_to(int word_count, char **words)
+{
+    (void)word_count;
+    FILE *file = command_open_file("test", words[0]);
+    if (file == NULL) {
+        return COMMAND_FAILED;
+    }
+    fputs("hello", file);
+    bool is_written = command_close_file("test", words[0], &file);
+    return is_written && file == NULL ? COMMAND_OK : COMMAND_FAILED;
+}
+
+TEST(a_file_that_cannot_be_written_is_a_failure_with_its_name)
+{
+    child_start(&child, print_to, WORDS("-"));
+    CHECK_EQ(child_finish(&child), COMMAND_OK);
+    CHECK_STR(child_text(child.out), "hello");
+    child_close(&child);
+    child_start(&child, print_to, WORDS("/nowhere/x"));
+    CHECK_EQ(child_finish(&child), COMMAND_FAILED);
+    CHECK_STR(child_text(child.err), "warmpath test: /nowhere/x: No such file or directory\n");
+    child_close(&child);
+    child_start(&child, print_to, WORDS("/dev/full"));
+    CHECK_EQ(child_finish(&child), COMMAND_FAILED);
+    CHECK_STR(child_text(child.err), "warmpath test: /dev/full: could not be written\n");
+    child_close(&child);
+}
+
 TEST(a_dash_is_standard_input)
 {
     char path[] = "/tmp/command_test.XXXXXX";
