@@ -40,8 +40,8 @@ bool drive_endpoint_resolve(struct drive_endpoint *endpoint, struct loop *loop,
 void drive_endpoint_add_head(const struct drive_endpoint *endpoint, enum drive_api api,
                              const char *authorization, struct text *out);
 
-// Starts a fetch of `options->path` below the endpoint's base from one of its addresses; the rest of
-// `options` is the caller's.  `authorization` may be NULL or empty.
+// Starts a fetch of `options.path` below the base of the endpoint, from one of its addresses.
+// `options.peer` is set here.  `authorization` may be NULL or empty.
 struct fetch *drive_endpoint_fetch(const struct drive_endpoint *endpoint, uint32_t address,
                                    const char *authorization, struct fetch_options options);
 
