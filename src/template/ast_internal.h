@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ast_internal.h -- a template as a tree: the parser makes it, resolve.c completes it, render.c walks it.
+// ast_internal.h -- a template as a tree, made by the parser, completed by resolve.c.
 //
-// Names become slots.  Each function (the template itself, and each macro) has a frame of slots when
-// it runs.  A scope inside it (the body of a loop, a set block, ...) has slots of its own in the same
-// frame; its `loads` fill them whenever it is entered.  Names that are never assigned are read from the
-// template's variables, which have numbers too.
+// Names become slots.  Each function (the template itself, and each macro) has a frame of slots
+// when it runs.  A scope inside it (the body of a loop, a set block, ...) has slots of its own in
+// the same frame; its `loads` fill them whenever it is entered.  Names that are never assigned are
+// read from the template's variables, which have numbers too.
 //
 // All of it lies in the template's memory and does not change after compiling.
 #pragma once

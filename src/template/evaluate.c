@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Expressions.  Values that already lie somewhere are passed by pointer; only computed ones are written
-// to the caller's scratch.  That is safe because such values do not change while an expression is
-// evaluated, except for members of namespaces, which are therefore copied.
+// Expressions.  Values that already lie somewhere are passed by pointer; only computed ones are
+// written to the caller's scratch.  That is safe because such values do not change while an
+// expression is evaluated, except for members of namespaces, which are therefore copied.
 
 #include "base/base.h"
 #include "template/operate.h"
@@ -60,9 +60,9 @@ static struct value evaluate_dict(struct render *render, const struct expression
     return value_of_dict(dict);
 }
 
-// a + b + c.  Strings are appended to the output as they are found.  Returns whether all were strings:
-// then they stay there, and {{ a + b + c }} makes no string.  Otherwise `*out` is the sum, and the output
-// is as before.
+// a + b + c.  Strings are appended to the output as they are found.  Returns whether all were
+// strings: then they stay there, and {{ a + b + c }} makes no string.  Otherwise `*out` is the sum,
+// and the output is as before.
 static bool add_up(struct render *render, const struct expression *expression, struct value *out)
 {
     ASSERT_SLOW(expression->kind == EXPRESSION_SUM && expression->count > 1);

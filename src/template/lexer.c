@@ -71,8 +71,8 @@ static void lexer_advance(struct lexer *lexer, const uint8_t *to)
     lexer->at = to;
 }
 
-// The end of a tag that closes with the two bytes `close` (as "%}"), from its sign on; NULL when it is not
-// here.  A newline after it goes with it, when it is a block's or a comment's.
+// The end of a tag that closes with `close` (as "%}"), from its sign on; NULL if that is not here.
+// With `trims`, for blocks and comments, it includes a newline after it.
 static const uint8_t *tag_end(const uint8_t *at, const uint8_t *end, const char *close, bool trims)
 {
     if (at < end && *at == '-' && is_at(at + 1, end, close)) {
@@ -88,7 +88,7 @@ static const uint8_t *tag_end(const uint8_t *at, const uint8_t *end, const char 
     return trims && at < end && *at == '\n' ? at + 1 : at;
 }
 
-// The text before a tag, as that tag's sign leaves it.
+// The text before a tag, stripped as its sign asks for.
 static struct slice stripped(const struct lexer *lexer, const uint8_t *tag, bool is_print)
 {
     ASSERT(lexer->end - tag >= 2);
@@ -116,7 +116,7 @@ static const uint8_t *after_sign(const uint8_t *at, const uint8_t *end)
     return at < end && (*at == '-' || *at == '+') ? at + 1 : at;
 }
 
-// Where the text after {% raw %} begins when `tag` is that; NULL otherwise.
+// The text after {% raw %}; NULL if `tag` is another tag.
 static const uint8_t *raw_begin(const uint8_t *tag, const uint8_t *end)
 {
     const uint8_t *at = lexer_skip_space(after_sign(tag + 2, end), end);
@@ -169,7 +169,7 @@ static const uint8_t *comment_end(const uint8_t *at, const uint8_t *end)
     return NULL;
 }
 
-// Moves over the tag that begins here, or over the whole of a comment, and notes what is next.
+// Passes the start of a tag, or a whole comment, and notes the next state.
 static bool enter_tag(struct lexer *lexer, const uint8_t *tag)
 {
     ASSERT(tag >= lexer->at && lexer->end - tag >= 2);
@@ -201,7 +201,7 @@ static bool enter_tag(struct lexer *lexer, const uint8_t *tag)
     return true;
 }
 
-// The next piece of text, which may be empty; the state says what comes after it.
+// The next piece of text, which may be empty.
 static bool next_text(struct lexer *lexer, struct token *out)
 {
     *out = (struct token){.kind = TOKEN_DATA, .line = lexer->line};
@@ -259,7 +259,7 @@ static const uint8_t *lexer_read_digits(const uint8_t *at, const uint8_t *end, i
     return at;
 }
 
-// As in 1.5, 1e5, 1.5E-5; NULL when it is a whole number.
+// The end of .5, e5 or .5E-5; NULL: the number is whole.
 static const uint8_t *read_fraction(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *after = NULL;
@@ -345,7 +345,7 @@ static const struct {
 #undef X
 };
 
-// Opens or closes a bracket; false when it closes none that is open.
+// Opens or closes a bracket; false when it does not match.
 static bool match_brackets(struct lexer *lexer, uint8_t byte)
 {
     static const char brackets[] = "()[]{}";
@@ -384,7 +384,7 @@ static struct token next_operator(struct lexer *lexer)
         lexer_advance(lexer, lexer->at + token.text.size);
         return token;
     }
-    return lexer_fail(lexer, STATUS_MALFORMED, "a character that means nothing inside a tag");
+    return lexer_fail(lexer, STATUS_MALFORMED, "an unexpected character inside a tag");
 }
 
 static struct token next_in_tag(struct lexer *lexer)

@@ -2,9 +2,9 @@
 //
 // lexer.h -- the tokens of a template.
 //
-// Text between tags comes out as DATA, already stripped as the tags beside it ask for: trim_blocks and
-// lstrip_blocks are on, `-` strips everything on its side, `+` keeps it.  Comments vanish; what is between
-// raw and endraw is DATA.  Brackets are matched here, since "}}" inside them does not end a tag.
+// Text between tags is DATA, already stripped: trim_blocks and lstrip_blocks are on, `-` strips
+// all white space on its side, `+` keeps it.  Comments vanish; the text between raw and endraw is
+// DATA.  Brackets are matched here, since "}}" inside them does not end a tag.
 //
 // The source is UTF-8 and its lines end with LF.  Keeps it: tokens are slices of it.
 #pragma once
@@ -75,10 +75,10 @@ struct lexer {
     const uint8_t *end;
     uint32_t line;
     enum lexer_state state;
-    bool line_starting; // nothing but what was stripped stands before `at` on its line
-    struct token begin; // the start of a tag, handed out after the text before it
+    bool line_starting; // only stripped text stands before `at` on its line
+    struct token begin; // the start of a tag, returned after the text before it
     uint32_t bracket_count;
-    uint8_t brackets[lexer_bracket_max]; // those that are open, as the bytes that close them
+    uint8_t brackets[lexer_bracket_max]; // the closing bytes of open brackets
     enum status status;                  // after TOKEN_FAILED: MALFORMED or TOO_LARGE
     const char *error;
 };
@@ -88,5 +88,6 @@ struct lexer lexer_open(struct slice source);
 // After END and FAILED the same again.
 struct token lexer_next(struct lexer *lexer);
 
-// Bytes of the white space character at `at`, as Python has it; 0 for other characters and at the end.
+// Bytes of the white space character at `at`, as Python has it; 0 for other characters and at the
+// end.
 unsigned lexer_space_size(const uint8_t *at, const uint8_t *end);

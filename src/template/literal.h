@@ -5,8 +5,8 @@
 
 #include "template/value/value.h"
 
-// The text between the quotes, its escapes replaced as in Python: \n, \x41, \u00e9, \101 and so on; a
-// backslash before anything else stays.  `bytes` holds text.size.  False: an escape is broken, is
+// The text between the quotes, its escapes replaced as in Python: \n, \x41, \u00e9, \101 and so on;
+// a backslash before anything else stays.  `bytes` holds text.size.  False: an escape is broken, is
 // half a surrogate pair, or names a character.
 bool literal_string(struct slice text, uint8_t *bytes, struct slice *out);
 

@@ -7,8 +7,8 @@
 
 enum { value_kind_count = VALUE_GENERATOR + 1 };
 
-// The meaning of a name after a dot for values of each kind.  Made once for each place of a template, so
-// that rendering compares no names.
+// The meaning of a name after a dot for values of each kind.  Made once for each place of a
+// template, so that rendering compares no names.
 struct member_name {
     struct slice name;
     const struct builtin *methods[value_kind_count];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Expressions, loosest binding first: a if b else c; or; and; not; comparisons; + and -; ~; * / // %;
-// **; unary + and -; then members, calls, filters and tests.  This is Jinja's order, not Python's:
-// -2 ** 2 is 4, and a filter after -x filters -x.
+// Expressions, loosest binding first: a if b else c; or; and; not; comparisons; + and -; ~;
+// * / // %; **; unary + and -; then members, calls, filters and tests.  This is Jinja's order, not
+// Python's: -2 ** 2 is 4, and a filter after -x filters -x.
 
 #include "base/base.h"
 #include "template/literal.h"
@@ -220,7 +220,7 @@ static struct expression *parse_parentheses(struct parser *parser)
     return inside;
 }
 
-// The comma between items, which may also follow the last; false when no item comes.
+// The comma between items, which may also follow the last; false: the list ends.
 static bool parse_separator(struct parser *parser, bool is_first, enum token_kind end)
 {
     if (!is_first) {
@@ -582,7 +582,7 @@ static struct expression *parse_power(struct parser *parser)
     return left;
 }
 
-// OPERATOR_NONE for tokens that are not the sign of one.
+// OPERATOR_NONE for other tokens.
 static enum operation token_operation(enum token_kind kind)
 {
     static const uint8_t operations[token_kind_count] = {
@@ -660,7 +660,7 @@ static struct expression *parse_sum(struct parser *parser)
     return left;
 }
 
-// Passes the operation of a comparison; OPERATOR_NONE when none is here.
+// Passes the operator of a comparison; OPERATOR_NONE: another token is here.
 static enum operation skip_comparison(struct parser *parser)
 {
     enum operation operation = token_operation(parser->current.kind);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statements: text, {{ }} and tags.  A tag is a row of `tags`: those with a function are parsed, the
-// others are refused by name.
+// Statements: text, {{ }} and tags.  A tag is a row of `tags`: those with a function are parsed,
+// the others are refused by name.
 
 #include "base/base.h"
 #include "template/parser_internal.h"
@@ -18,7 +18,8 @@ static struct statement *make_statement(struct parser *parser, enum statement_ki
 
 typedef struct statement *parse_tag_fn(struct parser *parser, uint32_t line);
 
-// Statements up to one of `ends`, for the tag of that line; without `ends`, up to the template's end.
+// Statements up to one of `ends`, for the tag of that line; without `ends`, up to the template's
+// end.
 static void parse_block(struct parser *parser, const char *const *ends, uint32_t line,
                         struct statement_block *out);
 

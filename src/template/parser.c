@@ -84,7 +84,7 @@ bool parse_skip_name(struct parser *parser, const char *name)
 }
 
 static const char *const token_texts[token_kind_count] = {[TOKEN_END] = "the end of the template",
-                                                          [TOKEN_FAILED] = "what cannot be read",
+                                                          [TOKEN_FAILED] = "an invalid token",
                                                           [TOKEN_DATA] = "text",
                                                           [TOKEN_PRINT_BEGIN] = "'{{'",
                                                           [TOKEN_PRINT_END] = "'}}'",

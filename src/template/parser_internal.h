@@ -2,9 +2,10 @@
 //
 // parser_internal.h -- from tokens to the tree, by recursive descent.
 //
-// A parser that has failed sees only TOKEN_FAILED, so every function comes to its end by itself, and
-// only loops and links check for failures.  Nodes are never NULL: parser->failed stands for those that
-// could not be made.  Nothing is cleaned up, since the template's memory is freed as a whole.
+// A parser that has failed sees only TOKEN_FAILED, so every function comes to its end by itself,
+// and only loops and links check for failures.  Nodes are never NULL: parser->failed stands for
+// those that could not be made.  Nothing is cleaned up, since the template's memory is freed as a
+// whole.
 #pragma once
 
 #include "template/ast_internal.h"
@@ -54,7 +55,8 @@ struct parser {
 void *parse_fail(struct parser *parser, enum status status, uint32_t line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-// Zeroed.  A node is never NULL; parse_take returns NULL, with the failure noted, if memory is short.
+// Zeroed.  A node is never NULL; parse_take returns NULL, with the failure noted, if memory is
+// short.
 void *parse_node(struct parser *parser, size_t size);
 void *parse_take(struct parser *parser, size_t size);
 

@@ -50,7 +50,8 @@ void render_enter(struct render *render, const struct slot_load *loads)
     }
 }
 
-// The namespace of a target with an attribute; NULL, with the failure noted, if it is another value.
+// The namespace of a target with an attribute; NULL, with the failure noted, if it is another
+// value.
 static struct value_space *target_space(struct render *render, const struct target *target)
 {
     ASSERT(target->kind == TARGET_ATTRIBUTE && target->attribute.size > 0);

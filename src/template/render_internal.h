@@ -2,18 +2,19 @@
 //
 // render_internal.h -- a template that is being rendered: a walk over its tree.
 //
-// Output is appended to one text.  Where a template wants output as a value (a macro's, a set block's), it
-// is appended there too, then copied to the arena and taken off again: no other buffers are needed.
+// Output is appended to one text.  Where a template wants output as a value (a macro's, a set
+// block's), it is appended there too, then copied to the arena and taken off again: no other
+// buffers are needed.
 //
-// Failures stick to the room (value.h).  Values are undefined or none after one, and the walk ends with
-// the statement.
+// Failures stick to the room (value.h).  Values are undefined or none after one, and the walk ends
+// with the statement.
 #pragma once
 
 #include "base/base.h"
 #include "template/ast_internal.h"
 
-// A loop that is running.  If it has a test, its items are tested one by one, since the test may read a
-// namespace that the body changes.  loop.last looks one ahead, loop.length at all.
+// A loop that is running.  If it has a test, its items are tested one by one, since the test may
+// read a namespace that the body changes.  loop.last looks one ahead, loop.length at all.
 struct loop_state {
     const struct statement *statement;
     const struct value_list *items;

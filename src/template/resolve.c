@@ -2,14 +2,14 @@
 //
 // The variable that a name means, by Jinja's rules.
 //
-// A scope is visited twice.  The first visit makes a symbol of every name that is read or assigned in it;
-// the first mention decides how the symbol begins:
+// A scope is visited twice.  The first visit makes a symbol of every name that is read or assigned
+// in it; the first mention decides how the symbol begins:
 // - read first, and unknown in the scopes around: an external variable;
 // - assigned first: its value in the scope around, or else undefined;
 // - assigned under an `if`: the external variable, since the assignment may not happen.
-// The second visit binds names to symbols and enters inner scopes, whose symbols may now refer to complete
-// ones.  The order can be observed: an assignment anywhere in a scope hides the external variable in all
-// of it.
+// The second visit binds names to symbols and enters inner scopes, whose symbols may now refer to
+// complete ones.  The order can be observed: an assignment anywhere in a scope hides the external
+// variable in all of it.
 //
 // Symbols that are never assigned have no slot: reading them reads the external variable.
 
@@ -37,7 +37,7 @@ struct scope {
     uint32_t level; // of the function
     uint32_t branch_depth;
     struct scope_symbol *symbols;
-    struct statement *loop; // whose body it is
+    struct statement *loop; // if it is the body of one
 };
 
 struct resolver {

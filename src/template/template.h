@@ -2,14 +2,14 @@
 //
 // template.h -- chat templates: Jinja, as transformers runs it.
 //
-// trim_blocks and lstrip_blocks are on, loop controls and `generation` blocks are there, nothing is escaped,
-// and nothing can be changed but namespaces.  A template that uses a feature we lack is refused while
-// it is compiled, by name and line; it is never rendered approximately.
+// trim_blocks and lstrip_blocks are on, loop controls and `generation` blocks exist, nothing is
+// escaped, and only namespaces can be changed.  A template that uses a feature we lack is refused
+// when it is compiled, by name and line; it is never rendered approximately.
 //
 // Bounded: nesting while compiling, steps, depth of calls and memory while rendering.
 //
-// Threads: a template does not change after compiling and is shared.  Memory: taken while compiling;
-// rendering takes from the arena it is given.
+// Threads: a template does not change after compiling and is shared.  Memory: allocated while
+// compiling; rendering takes from its arena.
 #pragma once
 
 #include "template/value/value.h"
@@ -27,11 +27,11 @@ enum status template_compile(struct slice source, struct template **out,
                              struct template_error *error);
 void template_destroy(struct template **template_ptr);
 
-// Whether it reads a variable of that name from outside.  Engines hand on only what is used.
+// Whether it reads a variable of that name.  Engines pass only variables that are read.
 bool template_reads(const struct template *template, struct slice variable);
 
-// Whether it loops over the content of a message, as vLLM finds out: then content is given as a list of
-// parts, and as a string otherwise.
+// Whether it loops over the content of a message, as vLLM finds out: then content is given as a
+// list of parts, and as a string otherwise.
 bool template_loops_over_content(const struct template *template);
 
 // For strftime_now: the clock of the engine's machine, broken down.

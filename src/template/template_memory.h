@@ -2,7 +2,7 @@
 //
 // template_memory.h -- memory of one compiled template: given out piece by piece, freed as a whole.
 //
-// Bounded: a template may be 1 MB, and what is made of it may not be more than the bound below.
+// Bounded: a template may be 1 MB, and its tree at most the bound below.
 #pragma once
 
 #include <stdbool.h>

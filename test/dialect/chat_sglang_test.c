@@ -158,7 +158,7 @@ TEST(members_of_a_message_that_releases_treat_differently_are_refused)
         {"[{'role':'assistant','tool_calls':[{'function':{'name':'f','arguments':'[1]'}}]}]",
          "arguments of a call that are not an object"},
         {"[{'role':'assistant','tool_calls':[{'function':{'name':'f','arguments':''}}]}]",
-         "what is read as JSON is none"},
+         "the text is not JSON"},
         {"[{'role':'assistant','tool_calls':[{'id':1,'function':{'name':'f'}}]}]",
          "a id of another kind"},
     };

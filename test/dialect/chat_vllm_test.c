@@ -174,7 +174,7 @@ TEST(arguments_that_are_json_already_stay)
 TEST(arguments_that_are_not_an_object_are_refused)
 {
     static const char why[] = "arguments of a call that are not an object";
-    CHECK_STR(arguments_of(",'arguments':'{a: 1}'"), "what is read as JSON is none");
+    CHECK_STR(arguments_of(",'arguments':'{a: 1}'"), "the text is not JSON");
     CHECK_STR(arguments_of(",'arguments':'[1]'"), why);
     CHECK_STR(arguments_of(",'arguments':'7'"), why);
     CHECK_STR(arguments_of(",'arguments':'null'"), why);

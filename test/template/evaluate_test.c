@@ -16,7 +16,7 @@ TEST(a_dot_prefers_the_method_and_brackets_the_key)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(what_is_missing_is_undefined)
+TEST(missing_names_keys_and_items_are_undefined)
 {
     static const struct claim claims[] = {
         {"[{{ d.b }}{{ d['b'] }}{{ l[9] }}{{ l[-9] }}{{ s[9] }}{{ n.a }}{{ x.a }}{{ x['a'] }}{{ "
@@ -29,7 +29,7 @@ TEST(what_is_missing_is_undefined)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(the_sandbox_hides_what_changes_values)
+TEST(the_sandbox_hides_methods_that_change_values)
 {
     static const struct claim claims[] = {
         {"[{{ d.pop }}{{ l.append }}{{ d.update is defined }}]", "[False]"},
@@ -37,7 +37,7 @@ TEST(the_sandbox_hides_what_changes_values)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(a_list_with_a_star_is_arguments)
+TEST(a_list_with_a_star_becomes_arguments)
 {
     static const struct claim claims[] = {
         {"{% macro m(a, b=7, c=8) %}{{ a }},{{ b }},{{ c }}{% endmacro %}"
@@ -58,7 +58,7 @@ TEST(indices_count_code_points)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(namespaces_change)
+TEST(namespaces_can_be_changed)
 {
     static const struct claim claims[] = {
         {"{% set ns = namespace(a=1) %}{% for i in l %}{% set ns.a = ns.a + i %}{% set ns.q = i "
@@ -74,7 +74,7 @@ TEST(namespaces_change)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(macros_give_strings)
+TEST(macros_return_strings)
 {
     static const struct claim claims[] = {
         {"{% macro m(a) %}<{{ a }}>{% endmacro %}{{ m(1) + m(2) }}{{ m(3)|length }}{% set y = "
@@ -126,7 +126,7 @@ TEST(undefined_values_fail_where_they_are_used)
     check_fails(claims, ARRAY_COUNT(claims), true);
 }
 
-TEST(what_python_has_and_we_do_not_is_named)
+TEST(errors_name_attributes_that_only_python_has)
 {
     static const struct claim claims[] = {
         {"{{ s.translate }}", "'translate' of 'str'"},

@@ -41,7 +41,7 @@ TEST(text_and_tags_alternate)
     CHECK_STR(tokens_of("a{#b#}c{# {{ #}"), "ac");
 }
 
-TEST(the_newline_after_a_block_goes)
+TEST(the_newline_after_a_block_is_removed)
 {
     CHECK_STR(tokens_of("{% a %}\nb"), "< a >b");
     CHECK_STR(tokens_of("{% a %}\n\nb"), "< a >\nb");
@@ -51,7 +51,7 @@ TEST(the_newline_after_a_block_goes)
     CHECK_STR(tokens_of("{# a +#}\nb"), "\nb");
 }
 
-TEST(blanks_before_a_block_at_the_start_of_a_line_go)
+TEST(blanks_before_a_block_that_starts_a_line_are_removed)
 {
     CHECK_STR(tokens_of("  {% a %}"), "< a >");
     CHECK_STR(tokens_of("x\n \t{% a %}"), "x\n< a >");
@@ -85,7 +85,7 @@ TEST(raw_text_is_text)
     CHECK_STR(tokens_of("{% rawx %}"), "< rawx >");
 }
 
-TEST(ends_inside_brackets_are_no_ends)
+TEST(brackets_hide_the_ends_of_tags)
 {
     CHECK_STR(tokens_of("{{ {'a': {}} }}"), "< { a : { } } >");
     CHECK_STR(tokens_of("{{ x[{}] }}"), "< x [ { } ] >");
@@ -93,7 +93,7 @@ TEST(ends_inside_brackets_are_no_ends)
     CHECK_STR(tokens_of("{{ ] }}"), "a closing bracket does not match");
 }
 
-TEST(tokens)
+TEST(tags_consist_of_tokens)
 {
     CHECK_STR(tokens_of("{{ a**b//c<=d!=e==f>=g }}"), "< a ** b // c <= d != e == f >= g >");
     CHECK_STR(tokens_of("{{ 1.5 1.x 1e5 1.e 0x1g 1_0 01 }}"),
@@ -103,18 +103,18 @@ TEST(tokens)
     CHECK_STR(tokens_of("{{ a-b }}"), "< a - b >");
 }
 
-TEST(what_cannot_be_read_says_why)
+TEST(errors_name_the_reason)
 {
     CHECK_STR(tokens_of("{{ 'a }}"), "a string has no end");
     CHECK_STR(tokens_of("{# a"), "a comment has no end");
-    CHECK_STR(tokens_of("{{ a ? }}"), "a character that means nothing inside a tag");
-    CHECK_STR(tokens_of("{{ \xc3\xa9 }}"), "a character that means nothing inside a tag");
+    CHECK_STR(tokens_of("{{ a ? }}"), "an unexpected character inside a tag");
+    CHECK_STR(tokens_of("{{ \xc3\xa9 }}"), "an unexpected character inside a tag");
     char deep[200] = "{{";
     memset(deep + 2, '(', 150);
     CHECK_STR(tokens_of(deep), "brackets are nested too deep");
 }
 
-TEST(what_begins_at_the_very_end_may_lack_an_end)
+TEST(a_comment_or_tag_that_starts_at_the_end_may_be_open)
 {
     CHECK_STR(tokens_of("a{#"), "a");
     CHECK_STR(tokens_of("a {#-"), "a");

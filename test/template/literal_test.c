@@ -16,7 +16,7 @@ static const char *decoded(const char *text)
     return out;
 }
 
-TEST(escapes_are_pythons)
+TEST(escapes_are_those_of_python)
 {
     CHECK_STR(decoded("plain \xc3\xa9"), "plain \xc3\xa9");
     CHECK_STR(decoded("\\n\\t\\r\\a\\b\\f\\v\\\\\\'\\\""), "\n\t\r\a\b\f\v\\'\"");

@@ -36,7 +36,7 @@ TEST(the_remainder_has_the_sign_of_the_divisor)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(powers)
+TEST(powers_are_whole_or_float_as_in_python)
 {
     static const struct claim claims[] = {
         {"{{ 2 ** 10 }} {{ 2 ** -1 }} {{ 2.0 ** 3 }} {{ 0 ** 0 }} {{ (-2) ** 3 }} {{ 9 ** 0.5 }}",
@@ -58,7 +58,7 @@ TEST(strings_and_lists_are_joined_and_repeated)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(tildes_join_what_is_printed)
+TEST(tildes_join_printed_values)
 {
     static const struct claim claims[] = {
         {"{{ 1 ~ 2.0 ~ true ~ none ~ nothing ~ 'x' ~ [1, 'a'] }}", "12.0TrueNonex[1, 'a']"},
@@ -81,7 +81,7 @@ TEST(comparisons_chain)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(in_looks_into_strings_lists_and_keys)
+TEST(in_searches_strings_lists_and_keys)
 {
     static const struct claim claims[] = {
         {"{{ 'll' in s }} {{ 'x' in s }} {{ 2 in l }} {{ '2' in l }} {{ 'a' in d }} {{ 1 in d }} "
@@ -91,7 +91,7 @@ TEST(in_looks_into_strings_lists_and_keys)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(and_or_give_the_operand_that_decides)
+TEST(and_and_or_return_the_operand_that_decides)
 {
     static const struct claim claims[] = {
         {"{{ 0 or 'a' }} {{ 1 and 'b' }} {{ '' and 1 }}| {{ none or [] }} {{ 1 or nothing.x }} {{ "
@@ -122,7 +122,7 @@ TEST(percent_formats_strings)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(what_python_refuses_fails)
+TEST(operands_that_python_refuses_fail)
 {
     static const struct claim claims[] = {
         {"{{ 'a' + 1 }}", "'str' and 'int'"},

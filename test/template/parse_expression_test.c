@@ -26,7 +26,7 @@ TEST(an_if_without_else_is_undefined)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(literals)
+TEST(literals_are_those_of_python)
 {
     static const struct claim claims[] = {
         {"{{ 1_000 }} {{ 0x1F }} {{ 0b101 }} {{ 0o17 }} {{ 1.5e3 }} {{ 1e5 }} {{ 1_0.2_5 }} {{ "
@@ -88,7 +88,7 @@ TEST(broken_expressions_are_refused)
         {"{{ x | }}", "expected a name"},
         {"{{ 'a\\ud800' }}", "escape"},
         {"{{ 'abc }}", "no end"},
-        {"{{ x ? y }}", "means nothing"},
+        {"{{ x ? y }}", "an unexpected character"},
         {"{{ x. }}", "after"},
         {"{{ 1 if }}", "expected"},
         {"{{ 0x11111111111111111111 }}", "too long"},
@@ -96,7 +96,7 @@ TEST(broken_expressions_are_refused)
     check_fails(claims, ARRAY_COUNT(claims), false);
 }
 
-TEST(what_is_not_implemented_is_named)
+TEST(errors_name_expressions_that_are_not_implemented)
 {
     static const struct claim claims[] = {
         {"{{ x|nofilter }}", "filter 'nofilter' is not implemented"},

@@ -4,7 +4,7 @@
 
 #include "template/template_fixture.h"
 
-TEST(branches)
+TEST(the_first_true_branch_is_rendered)
 {
     static const struct claim claims[] = {
         {"{% if x == 1 %}a{% elif x == 5 %}b{% else %}c{% endif %}", "b"},
@@ -27,7 +27,7 @@ TEST(loops_unpack_and_filter)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(assignments)
+TEST(set_assigns_values_tuples_blocks_and_attributes)
 {
     static const struct claim claims[] = {
         {"{% set a = 1 %}{{ a }}", "1"},
@@ -53,7 +53,7 @@ TEST(macros_have_defaults_and_names)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(other_blocks)
+TEST(with_filter_and_generation_blocks_are_rendered)
 {
     static const struct claim claims[] = {
         {"{% filter upper %}a{{ s }}{% endfilter %}", "AH\303\211LLO"},
@@ -88,7 +88,7 @@ TEST(broken_tags_are_refused)
     check_fails(claims, ARRAY_COUNT(claims), false);
 }
 
-TEST(what_is_not_implemented_is_named)
+TEST(errors_name_tags_that_are_not_implemented)
 {
     static const struct claim claims[] = {
         {"{% include 'a' %}", "tag 'include' is not implemented"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is too large for the parser, and where it says that an error is.
+// The limits of the parser, and the lines of its errors.
 
 #include "template/template_fixture.h"
 

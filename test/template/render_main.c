@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// template_render_stream -- renders what it is told to on its standard input, for comparisons with Jinja.
+// template_render_stream -- renders templates from its standard input, to compare with Jinja.
 //
 //     in:   { u32 size, template, u32 size, JSON object of variables } ...
 //     out:  { u32 status, u32 size, text } ...
 //
-// Numbers are in the machine's order.  Where the status (base/status.h) is not OK, the text is the error, which
-// begins with "compile" or "render" and the line.  The clock stands at 2026-01-02 03:04:05, a Friday.
+// Numbers are in the machine's byte order.  If the status (base/status.h) is not OK, the text is
+// the error, which begins with "compile" or "render" and the line.  The clock stands at 2026-01-02
+// 03:04:05, a Friday.
 //
-// With an argument, a number N, it renders each N times and prints the nanoseconds of
-// processor time that one takes to its standard error.
+// With an argument, a number N, it renders each template N times and prints the processor time of
+// one rendering, in nanoseconds, to its standard error.
 
 #include "base/base.h"
 #include "template/template.h"
@@ -38,7 +39,7 @@ static bool read_block(uint8_t **out, uint32_t *size)
     return true;
 }
 
-static void write_answer(enum status status, struct slice text)
+static void write_response(enum status status, struct slice text)
 {
     uint32_t head[2] = {status, (uint32_t)text.size};
     ASSERT(fwrite(head, sizeof(head), 1, stdout) == 1);
@@ -50,7 +51,7 @@ static void write_error(const char *when, enum status status, const struct templ
 {
     char text[300];
     int size = snprintf(text, sizeof(text), "%s, line %u: %s", when, error->line, error->text);
-    write_answer(status, slice_of(text, (size_t)size));
+    write_response(status, slice_of(text, (size_t)size));
 }
 
 static uint64_t spent_ns(void)
@@ -89,7 +90,7 @@ static void render(const struct program *program, const struct template *templat
                       (unsigned long)((spent_ns() - begin) / program->times), text.size);
     }
     if (status == STATUS_OK) {
-        write_answer(status, text_slice(&text));
+        write_response(status, text_slice(&text));
     } else {
         write_error("render", status, &error);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens when a template runs into its bounds, and the rules that are about running.
+// The limits of rendering, and the rules of statements.
 
 #include "template/template_fixture.h"
 
@@ -97,7 +97,7 @@ TEST(a_break_leaves_captured_output_behind)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(an_else_runs_when_no_turn_was_whole)
+TEST(an_else_runs_when_no_iteration_was_whole)
 {
     static const struct claim claims[] = {
         {"{% for i in e %}a{% else %}x{% endfor %}", "x"},
@@ -109,7 +109,7 @@ TEST(an_else_runs_when_no_turn_was_whole)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(a_filter_block_gives_a_string)
+TEST(a_filter_block_returns_a_string)
 {
     static const struct claim claims[] = {{"{% filter length %}a{% endfilter %}", "not 'str'"}};
     check_fails(claims, ARRAY_COUNT(claims), true);

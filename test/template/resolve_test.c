@@ -4,7 +4,7 @@
 
 #include "template/template_fixture.h"
 
-TEST(what_a_loop_assigns_is_gone_after_it)
+TEST(assignments_in_a_loop_end_with_it)
 {
     static const struct claim claims[] = {
         {"{% set a = 1 %}{% for i in l %}{{ a }}{% set a = i %}{{ a }};{% endfor %}{{ a }}",
@@ -16,7 +16,7 @@ TEST(what_a_loop_assigns_is_gone_after_it)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(what_a_branch_assigns_stays)
+TEST(assignments_in_a_branch_stay)
 {
     static const struct claim claims[] = {
         {"{% if t %}{% set a = 1 %}{% endif %}{{ a }}", "1"},
@@ -39,7 +39,7 @@ TEST(an_assignment_hides_the_variable_in_all_of_its_scope)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(macros_see_where_they_are_written_not_where_they_are_called)
+TEST(macros_read_the_scope_they_are_written_in)
 {
     static const struct claim claims[] = {
         {"{% macro m() %}{{ i }}{{ x }}{% endmacro %}{% for i in l %}{{ m() }}{% endfor %}", "555"},
@@ -92,7 +92,7 @@ TEST(parameters_hide_variables)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(what_jinja_has_and_we_do_not_is_named)
+TEST(errors_name_functions_that_only_jinja_has)
 {
     static const struct claim claims[] = {
         {"{{ cycler(1) }}", "'cycler' is not implemented"},

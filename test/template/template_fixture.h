@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// template_fixture.h -- templates and what they give, as rows of a table.
+// template_fixture.h -- templates and their output, as rows of a table.
 #pragma once
 
 #include "template/template.h"
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-// What templates of tests are given.
+// The variables of templates in tests.
 #define FIXTURE_VARIABLES                                                                          \
     "{\"x\": 5, \"s\": \"h\\u00e9llo\", \"l\": [1, 2, 3], \"n\": null, \"t\": true, \"f\": 1.5,"   \
     " \"big\": 123456789012345678901234567890, \"e\": [],"                                         \

@@ -29,7 +29,7 @@ TEST(pieces_are_zeroed_aligned_and_apart)
     template_memory_clear(&memory);
 }
 
-TEST(what_is_beyond_the_bound_is_not_given)
+TEST(pieces_beyond_the_bound_are_refused)
 {
     struct template_memory memory = {0};
     CHECK(template_memory_take(&memory, (size_t)template_memory_max + 1) == NULL);
@@ -40,7 +40,7 @@ TEST(what_is_beyond_the_bound_is_not_given)
     CHECK(memory.blocks == NULL);
 }
 
-TEST(no_bytes_at_all_are_a_piece_too)
+TEST(a_piece_may_have_no_bytes)
 {
     struct template_memory memory = {0};
     CHECK(template_memory_take(&memory, 0) != NULL);

@@ -13,7 +13,7 @@ static struct template *compiled(const char *source)
     return template;
 }
 
-TEST(one_newline_at_the_end_goes_and_others_become_line_feeds)
+TEST(one_newline_at_the_end_is_removed_and_others_become_line_feeds)
 {
     static const struct claim claims[] = {
         {"", ""},           {"\n", ""},
@@ -66,7 +66,7 @@ TEST(long_templates_are_refused)
     free(source);
 }
 
-TEST(variables_that_are_read_are_known)
+TEST(a_template_knows_the_variables_it_reads)
 {
     struct template *template = compiled(
         "{% set a = b %}{{ a }}{% if c %}{% set d = 1 %}{% endif %}{% for e in f %}{{ e }}{{ g }}"
@@ -85,7 +85,7 @@ TEST(variables_that_are_read_are_known)
     template_destroy(&template);
 }
 
-TEST(asking_for_the_time_is_noticed)
+TEST(reading_the_clock_is_reported)
 {
     struct fixture_result *result = malloc(sizeof(*result));
     ASSERT(result != NULL);

@@ -45,7 +45,8 @@ static inline struct slice call_text(const struct builtin_call *call)
     return value_to_string(call->room, call->subject);
 }
 
-// The argument of a parameter, or `otherwise` if it is not given.  Fails when it is of another kind.
+// The argument of a parameter, or `otherwise` if it is not given.  Fails when it is of another
+// kind.
 int64_t call_integer(const struct builtin_call *call, uint32_t parameter, int64_t otherwise);
 struct slice call_string(const struct builtin_call *call, uint32_t parameter,
                          const char *otherwise);

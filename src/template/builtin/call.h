@@ -38,7 +38,7 @@ typedef bool builtin_fn(const struct builtin_call *call);
 enum builtin_trait {
     // Jinja's Markup, made by |safe, would escape the arguments: not implemented.
     REFUSES_MARKUP = 1,
-    TAKES_RANGE = 2, // gives for a range() what it gives for the list of its numbers
+    TAKES_RANGE = 2, // treats a range() like the list of its numbers
     TAKES_ANY = 4,   // arguments are not bound
 };
 
@@ -51,7 +51,7 @@ struct builtin {
     const char *parameters[call_parameter_max]; // up to NULL; "" can be given by its place only
 };
 
-// NULL: the name is unknown.  A test gives a VALUE_BOOL.
+// NULL: the name is unknown.  A test returns a VALUE_BOOL.
 const struct builtin *builtin_filter(struct slice name);
 const struct builtin *builtin_test(struct slice name);
 

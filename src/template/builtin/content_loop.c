@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a template loops over the content of messages, by the rules of vLLM, mistakes included.  Names
-// are compared without regard to scopes.  `messages`, the names it is assigned to, and slices and filters
-// of those are messages; the variable of a loop over them is a message.  The search is for a loop over a
-// message's `content`, or over anything that is called content.  vLLM gives up, with the answer no, where
-// a loop or an assignment that matters has several targets.
+// Whether a template loops over the content of messages, by the rules of vLLM, mistakes included.
+// Names are compared without regard to scopes.  `messages`, the names it is assigned to, and slices
+// and filters of those are messages; the variable of a loop over them is a message.  The search is
+// for a loop over a message's `content`, or over anything that is called content.  vLLM gives up,
+// with the result no, where a loop or an assignment that matters has several targets.
 
 #include "base/base.h"
 #include "template/ast_internal.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// function.h -- the functions of every template: namespace, range, dict, raise_exception, strftime_now.
+// function.h -- the functions of every template: namespace, range, dict and so on.
 #pragma once
 
 #include "template/value/value.h"

@@ -7,8 +7,8 @@
 #include "template/operate.h"
 #include "template/value/value_text.h"
 
-// The variant has a bit for each kind that passes.  Jinja's Undefined has the methods of sequences and
-// callables, so it passes as both.
+// The variant has a bit for each kind that passes.  Jinja's Undefined has the methods of sequences
+// and callables, so it passes as both.
 bool is_kind(const struct builtin_call *call)
 {
     return call_gives(call, value_bool((call->builtin->variant >> call->subject->kind & 1) != 0));

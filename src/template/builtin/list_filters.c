@@ -317,8 +317,8 @@ static void map_filter(const struct builtin_call *call, const struct value_list 
         (void)refuse_name(call->room, "filter", name);
         return;
     }
-    // A mapped filter may map another one, and that a third: each takes a name from the arguments of
-    // this call, so it ends.
+    // A mapped filter may map another one, and that a third: each takes a name from the arguments
+    // of this call, so it ends.
     struct call_arguments rest = arguments_after(call->arguments, 1);
     for (uint32_t i = 0; i < list->count && value_step(call->room, 1); i++) {
         (void)builtin_run(filter, call->room, &list->items[i], &rest, &out->items[i]);

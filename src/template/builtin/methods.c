@@ -50,7 +50,7 @@ static bool string_borders(struct slice string, struct slice border, bool at_end
            (border.size == 0 || memcmp(string.bytes + at, border.bytes, border.size) == 0);
 }
 
-// startswith and endswith: whether the string borders on the argument, or on one of a tuple of them.
+// startswith and endswith, of the argument or of one of a tuple.
 bool method_borders(const struct builtin_call *call)
 {
     struct string_window window = window_open(call);

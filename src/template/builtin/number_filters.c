@@ -15,8 +15,8 @@
 // Longer numbers are refused: every double has fewer digits.
 enum { number_size_max = 400 };
 
-// The text of a number without white space.  Where all is ASCII, Python strips C's white space only.
-// It reads the digits of all scripts; we refuse those beyond 0 to 9.
+// The text of a number without white space: where all is ASCII, Python strips C's white space only.
+// Python reads the digits of all scripts; we refuse those beyond 0 to 9.
 static struct slice number_text(struct value_room *room, struct slice text)
 {
     struct slice chars = slice_str("\t\n\v\f\r ");
@@ -87,7 +87,7 @@ static bool call_gives_truncated(const struct builtin_call *call, double number)
     return call_gives_integer(call, value_read_integer(slice_of(digits, (size_t)size)));
 }
 
-// Python reads a decimal number of base 0 only if no zeros are before it, but for zero itself.
+// With base 0, Python refuses leading zeros of a decimal number, except for zero itself.
 static bool has_leading_zero(struct slice text)
 {
     struct slice digits = string_strip(text, slice_str("+-"), STRIP_LEFT);
@@ -269,7 +269,7 @@ struct total {
     bool is_float;
     int64_t whole;
     double number;
-    double lost; // what rounding took away, by Neumaier's method
+    double lost; // the sum of rounding errors, by Neumaier's method
 };
 
 static void total_add_float(struct total *total, double number)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by filters and methods of strings.  Prompts are long: memchr and memmem search, and parts that
-// do not change are not copied.
+// Shared by filters and methods of strings.  Prompts are long: memchr and memmem search, and parts
+// that do not change are not copied.
 
 #include "base/base.h"
 #include "base/utf8.h"
@@ -155,7 +155,7 @@ struct slice string_pad(struct value_room *room, struct slice string, int64_t wi
     return value_text_take(room, &text);
 }
 
-// Bytes of the line's end that begins here; 0 when none does.
+// Bytes of the line's end at `at`; 0: the line goes on.
 static size_t line_end_size(struct slice rest, size_t at)
 {
     ASSERT_SLOW(at < rest.size);

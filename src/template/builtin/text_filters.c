@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Filters that return strings, and those that read them.  As in Jinja, values of other kinds count as
-// their str().
+// Filters that return strings, and those that read them.  As in Jinja, values of other kinds count
+// as their str().
 
 #include "base/base.h"
 #include "base/utf8.h"

@@ -8,8 +8,8 @@
 // Strings are UTF-8; their lengths and positions count code points.
 //
 // Failures stick to the room: the first one stays, and no steps are left after it.  A function that
-// fails returns an empty or undefined result, so a caller may compute on and check room->status once.
-// Only memory (value_list_new and the like) must be checked where it is taken.
+// fails returns an empty or undefined result, so a caller may compute on and check room->status
+// once. Only memory (value_list_new and the like) must be checked where it is taken.
 #pragma once
 
 #include "base/arena.h"

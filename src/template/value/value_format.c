@@ -186,7 +186,7 @@ static void add_as_text(struct value_room *room, const struct format_field *fiel
         value_print(value, &rest);
     }
     if (rest.overflow) {
-        (void)value_fail(room, STATUS_TOO_LARGE, "what is formatted cannot be printed");
+        (void)value_fail(room, STATUS_TOO_LARGE, "the formatted value cannot be printed");
         return;
     }
     struct slice printed = text_slice(&rest);

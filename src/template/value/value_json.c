@@ -99,7 +99,7 @@ static void writer_string(struct slice string, bool ensure_ascii, struct text *o
     text_add_str(out, "\"");
 }
 
-// JSON has no name for these: Python writes them all the same.
+// Python writes NaN and Infinity, which JSON does not have.
 static void writer_float(double number, struct text *out)
 {
     if (isnan(number)) {
@@ -214,7 +214,7 @@ static void writer_value(const struct value_json_writer *writer, const struct va
                          unsigned depth)
 {
     if (writer->out->overflow || depth >= value_depth_max) {
-        (void)value_fail(writer->room, STATUS_TOO_LARGE, "what is written as JSON is too large");
+        (void)value_fail(writer->room, STATUS_TOO_LARGE, "the JSON output is too large");
     } else if (!value_step(writer->room, value->kind == VALUE_FLOAT ? float_steps : 1) ||
                writer_scalar(writer, value)) {
         return;
@@ -245,7 +245,7 @@ bool value_to_json(struct value_room *room, const struct value *value,
     size_t before = out->size;
     writer_value(&writer, value, 0);
     if (out->overflow) {
-        (void)value_fail(room, STATUS_TOO_LARGE, "what is written as JSON is too large");
+        (void)value_fail(room, STATUS_TOO_LARGE, "the JSON output is too large");
     }
     return value_step(room, 1 + (out->size - before) / 64);
 }
@@ -473,7 +473,7 @@ bool value_from_json(struct value_room *room, struct slice json, struct value *o
     if (room->status == STATUS_OK && status != STATUS_OK) {
         return value_fail(room, status,
                           status == STATUS_TOO_LARGE ? "the JSON is nested too deep"
-                                                     : "what is read as JSON is none");
+                                                     : "the text is not JSON");
     }
     if (room->status != STATUS_OK) {
         return false;

@@ -6,7 +6,7 @@
 #include "base/utf8.h"
 #include "template/value/value_internal.h"
 
-// Rows of the tables begin with the first and the last code point that they are about.
+// Every row of a table begins with its range of code points.
 struct character_range {
     uint32_t first;
     uint32_t last;

@@ -17,7 +17,7 @@ TEST(names_are_found_among_their_own_kind)
     CHECK(builtin_filter(slice_str("d"))->run == builtin_filter(slice_str("default"))->run);
 }
 
-TEST(what_jinja_has_and_we_do_not_is_known_by_name_only)
+TEST(filters_that_only_jinja_has_are_known_by_name_only)
 {
     CHECK(builtin_is_filter_name(slice_str("groupby")));
     CHECK(builtin_filter(slice_str("groupby")) == NULL);

@@ -44,7 +44,7 @@ TEST(anything_called_content_counts)
     CHECK(!loops("{% for c in content | list %}{% endfor %}"));
 }
 
-TEST(other_loops_are_not)
+TEST(other_loops_do_not_count)
 {
     CHECK(!loops(""));
     CHECK(!loops(MESSAGES("{{ message.content }}")));

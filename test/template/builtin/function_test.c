@@ -4,7 +4,7 @@
 
 #include "template/template_fixture.h"
 
-TEST(ranges)
+TEST(ranges_count_up_and_down)
 {
     static const struct claim claims[] = {
         {"{% for i in range(3) %}{{ i }}{% endfor %}{% for i in range(1, 10, 4) %}{{ i }}{% endfor "
@@ -15,7 +15,7 @@ TEST(ranges)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(dicts)
+TEST(dict_takes_pairs_and_names)
 {
     static const struct claim claims[] = {
         {"{{ dict(a=1, b=2) }}{{ dict([('a', 1), ('b', 2), ('a', 3)]) }}{{ dict({'q': 1}, z=2) "
@@ -25,7 +25,7 @@ TEST(dicts)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(dates)
+TEST(dates_are_formatted_as_in_python)
 {
     static const struct claim claims[] = {
         {"{{ strftime_now('%d %b %Y %H:%M:%S') }}|{{ strftime_now('%A %a %B %j %-d %e %y %I %p %m "

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is expected was computed by Jinja 3.1.6 with Python 3.11.
+// The expected values were computed by Jinja 3.1.6 with Python 3.11.
 
 #include "template/builtin/builtin_fixture.h"
 
-TEST(kinds_are_as_jinja_sees_them)
+TEST(tests_of_kinds_agree_with_jinja)
 {
     static const struct builtin_row rows[] = {
         {"number", "true", NULL, NULL, "True"},
@@ -31,7 +31,7 @@ TEST(kinds_are_as_jinja_sees_them)
     check_tests(rows, ARRAY_COUNT(rows));
 }
 
-TEST(what_is_undefined_is_nearly_everything)
+TEST(undefined_passes_most_tests_of_kinds)
 {
     static const struct builtin_row rows[] = {
         {"sequence", NULL, NULL, NULL, "True"},    {"iterable", NULL, NULL, NULL, "True"},
@@ -44,7 +44,7 @@ TEST(what_is_undefined_is_nearly_everything)
     check_tests(rows, ARRAY_COUNT(rows));
 }
 
-TEST(equality_and_order)
+TEST(tests_compare_values)
 {
     static const struct builtin_row rows[] = {
         {"eq", "1", "[1.0]", NULL, "True"},
@@ -64,7 +64,7 @@ TEST(equality_and_order)
     check_tests(rows, ARRAY_COUNT(rows));
 }
 
-TEST(membership_and_division)
+TEST(tests_check_membership_and_division)
 {
     static const struct builtin_row rows[] = {
         {"in", "\"a\"", "[\"abc\"]", NULL, "True"},
@@ -83,7 +83,7 @@ TEST(membership_and_division)
     check_tests(rows, ARRAY_COUNT(rows));
 }
 
-TEST(case_and_names)
+TEST(tests_check_case_and_names_of_builtins)
 {
     static const struct builtin_row rows[] = {
         {"lower", "\"a\\u00e9\"", NULL, NULL, "True"},
@@ -100,7 +100,7 @@ TEST(case_and_names)
     check_tests(rows, ARRAY_COUNT(rows));
 }
 
-TEST(sameas_is_for_what_there_is_one_of)
+TEST(sameas_compares_objects_that_are_unique)
 {
     static const struct builtin_row rows[] = {
         {"sameas", "false", "[false]", NULL, "True"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is expected was computed by Jinja 3.1.6 with Python 3.11.
+// The expected values were computed by Jinja 3.1.6 with Python 3.11.
 
 #include "template/builtin/builtin_fixture.h"
 
@@ -44,7 +44,7 @@ TEST(sorting_ignores_case_unless_told)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(dictsort_gives_pairs_by_key_or_value)
+TEST(dictsort_returns_pairs_by_key_or_value)
 {
     static const struct builtin_row rows[] = {
         {"dictsort", "{\"b\": 1, \"A\": 3, \"c\": 2}", NULL, NULL,
@@ -94,7 +94,7 @@ TEST(min_and_max_take_the_first_of_equals)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(first_and_last_of_nothing_are_undefined)
+TEST(first_and_last_of_empty_values_are_undefined)
 {
     static const struct builtin_row rows[] = {
         {"first", "[1, 2]", NULL, NULL, "1"},
@@ -171,7 +171,7 @@ TEST(select_and_reject_apply_tests_by_name)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(selectattr_and_rejectattr_look_at_an_attribute)
+TEST(selectattr_and_rejectattr_test_an_attribute)
 {
     static const struct builtin_row rows[] = {
         {"selectattr",
@@ -193,7 +193,7 @@ TEST(selectattr_and_rejectattr_look_at_an_attribute)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(default_replaces_what_is_undefined_or_false_if_told)
+TEST(default_replaces_undefined_and_on_request_false_values)
 {
     static const struct builtin_row rows[] = {
         {"default", NULL, "[\"x\"]", NULL, "'x'"},
@@ -220,7 +220,7 @@ TEST(length_counts_characters_and_items)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(lists_of_strings_and_dicts)
+TEST(list_returns_characters_and_keys)
 {
     static const struct builtin_row rows[] = {
         {"list", "\"ab\"", NULL, NULL, "['a', 'b']"},
@@ -233,7 +233,7 @@ TEST(lists_of_strings_and_dicts)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(reverse_turns_strings_and_lists_round)
+TEST(reverse_reverses_strings_and_lists)
 {
     static const struct builtin_row rows[] = {
         {"reverse", "\"a\\u00e9\\u65e5\"", NULL, NULL,
@@ -272,7 +272,7 @@ TEST(arguments_that_do_not_fit_are_named)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(what_map_gives_is_gone_through_once_and_always_true)
+TEST(a_mapped_generator_is_iterated_once_and_always_true)
 {
     fresh_room();
     struct value subject = from_json("[]");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a template sees of a loop.
+// The variable `loop`.
 
 #include "template/template_fixture.h"
 
@@ -20,7 +20,7 @@ TEST(places_are_counted_from_both_ends)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(neighbours)
+TEST(previtem_and_nextitem_are_the_neighbours)
 {
     static const struct claim claims[] = {
         {"{% for i in l %}[{{ loop.previtem }}{{ i }}{{ loop.nextitem }}]{{ loop.previtem is "
@@ -33,7 +33,7 @@ TEST(neighbours)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(a_filtered_loop_counts_what_passes)
+TEST(a_filtered_loop_counts_items_that_pass)
 {
     static const struct claim claims[] = {
         {"{% for i in [1, 2, 3, 4, 5] if i % 2 %}{{ loop.index }}/{{ loop.length }} {{ "
@@ -48,7 +48,7 @@ TEST(a_filtered_loop_counts_what_passes)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(a_test_sees_what_the_body_changed)
+TEST(a_test_sees_changes_of_the_body)
 {
     static const struct claim claims[] = {
         {"{% set ns = namespace(stop=false) %}{% for i in l if not ns.stop %}{{ i }}{% if i == 2 "
@@ -73,7 +73,7 @@ TEST(loops_inside_loops_have_their_own)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(cycles_and_changes)
+TEST(cycle_repeats_and_changed_compares)
 {
     static const struct claim claims[] = {
         {"{% for i in [1, 1, 2, 2, 1] %}{{ loop.cycle('a', 'b') }}{{ loop.changed(i) }}{{ "

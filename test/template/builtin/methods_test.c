@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is expected was computed by Jinja 3.1.6 with Python 3.11.
+// The expected values were computed by Jinja 3.1.6 with Python 3.11.
 
 #include "template/builtin/builtin_fixture.h"
 
-TEST(strip_takes_space_or_characters)
+TEST(strip_removes_white_space_or_given_characters)
 {
     static const struct builtin_row rows[] = {
         {"strip", "\" \\n\\u0085a \\u200b\\u3000\"", NULL, NULL, "'a \\u200b'"},
@@ -22,7 +22,7 @@ TEST(strip_takes_space_or_characters)
     check_methods(rows, ARRAY_COUNT(rows));
 }
 
-TEST(starts_and_ends_may_be_tuples_and_windows)
+TEST(startswith_and_endswith_take_tuples_and_windows)
 {
     static const struct builtin_row rows[] = {
         {"startswith", "\"abc\"", "[\"ab\"]", NULL, "True"},
@@ -40,7 +40,7 @@ TEST(starts_and_ends_may_be_tuples_and_windows)
     check_methods(rows, ARRAY_COUNT(rows));
 }
 
-TEST(places_count_characters)
+TEST(find_and_index_count_characters)
 {
     static const struct builtin_row rows[] = {
         {"find", "\"\\u00e9\\u65e5\\u65e5x\"", "[\"\\u65e5\"]", NULL, "1"},
@@ -63,7 +63,7 @@ TEST(places_count_characters)
     check_methods(rows, ARRAY_COUNT(rows));
 }
 
-TEST(case_and_classes)
+TEST(strings_have_cases_and_classes_as_in_python)
 {
     static const struct builtin_row rows[] = {
         {"upper", "\"\\u00df\"", NULL, NULL, "'SS'"},
@@ -87,7 +87,7 @@ TEST(case_and_classes)
     check_methods(rows, ARRAY_COUNT(rows));
 }
 
-TEST(join_wants_strings)
+TEST(join_refuses_items_that_are_not_strings)
 {
     static const struct builtin_row rows[] = {
         {"join", "\", \"", "[[\"a\", \"b\"]]", NULL, "'a, b'"},
@@ -100,7 +100,7 @@ TEST(join_wants_strings)
     check_methods(rows, ARRAY_COUNT(rows));
 }
 
-TEST(replace_and_removal)
+TEST(replace_and_remove_change_matching_parts_only)
 {
     static const struct builtin_row rows[] = {
         {"replace", "\"aXbX\"", "[\"X\", \"--\"]", NULL, "'a--b--'"},
@@ -131,7 +131,7 @@ TEST(padding_counts_characters)
     check_methods(rows, ARRAY_COUNT(rows));
 }
 
-TEST(dicts_answer_as_python_dicts)
+TEST(methods_of_dicts_are_those_of_python)
 {
     static const struct builtin_row rows[] = {
         {"get", "{\"a\": 1}", "[\"a\"]", NULL, "1"},
@@ -164,7 +164,7 @@ TEST(lists_find_their_items)
     check_methods(rows, ARRAY_COUNT(rows));
 }
 
-TEST(what_would_change_a_list_or_dict_is_no_method)
+TEST(lists_and_dicts_have_no_methods_that_change_them)
 {
     static const char *const names[] = {"append",  "clear",      "extend", "insert",
                                         "pop",     "remove",     "sort",   "update",
@@ -192,7 +192,7 @@ TEST(methods_that_would_escape_are_refused_for_safe_strings)
               "replace() of a string marked as safe would escape its arguments; not implemented");
 }
 
-TEST(searching_takes_steps_by_what_is_read)
+TEST(searching_takes_steps_by_the_bytes_read)
 {
     static uint8_t bytes[64000];
     memset(bytes, 'a', sizeof(bytes));

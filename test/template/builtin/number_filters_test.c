@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is expected was computed by Jinja 3.1.6 with Python 3.11.
+// The expected values were computed by Jinja 3.1.6 with Python 3.11.
 
 #include "template/builtin/builtin_fixture.h"
 
-TEST(int_reads_what_python_reads)
+TEST(int_reads_the_numbers_that_python_reads)
 {
     static const struct builtin_row rows[] = {
         {"int", "\"42\"", NULL, NULL, "42"},
@@ -31,7 +31,7 @@ TEST(int_reads_what_python_reads)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(int_knows_bases)
+TEST(int_reads_bases_2_to_36)
 {
     static const struct builtin_row rows[] = {
         {"int", "\"ff\"", NULL, "{\"base\": 16}", "255"},
@@ -48,7 +48,7 @@ TEST(int_knows_bases)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(float_reads_what_python_reads)
+TEST(float_reads_the_numbers_that_python_reads)
 {
     static const struct builtin_row rows[] = {
         {"float", "\"1.5\"", NULL, NULL, "1.5"},
@@ -95,7 +95,7 @@ TEST(round_rounds_the_exact_decimal)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(sums_and_absolute_values)
+TEST(sums_and_absolute_values_keep_their_kind)
 {
     static const struct builtin_row rows[] = {
         {"sum", "[1, 2, true]", NULL, NULL, "4"},
@@ -112,7 +112,7 @@ TEST(sums_and_absolute_values)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(what_python_would_compute_in_more_bits_is_refused)
+TEST(results_beyond_64_bits_are_refused)
 {
     static const struct builtin_row rows[] = {
         {"abs", "-9223372036854775808", NULL, NULL, "an integer is too large"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is expected was computed by Jinja 3.1.6 with Python 3.11.
+// The expected values were computed by Jinja 3.1.6 with Python 3.11.
 
 #include "template/builtin/builtin_fixture.h"
 
@@ -20,7 +20,7 @@ TEST(split_without_a_separator_drops_empty_fields)
     check_methods(rows, ARRAY_COUNT(rows));
 }
 
-TEST(split_at_a_separator_keeps_them)
+TEST(split_at_a_separator_keeps_empty_fields)
 {
     static const struct builtin_row rows[] = {
         {"split", "\"a,b,,c\"", "[\",\"]", NULL, "['a', 'b', '', 'c']"},
@@ -39,7 +39,7 @@ TEST(split_at_a_separator_keeps_them)
     check_methods(rows, ARRAY_COUNT(rows));
 }
 
-TEST(splitlines_knows_all_ends_of_lines)
+TEST(splitlines_cuts_at_all_ends_of_lines)
 {
     static const struct builtin_row rows[] = {
         {"splitlines",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is expected was computed by Jinja 3.1.6 with Python 3.11.
+// The expected values were computed by Jinja 3.1.6 with Python 3.11.
 
 #include "template/builtin/builtin_fixture.h"
 
-TEST(case_filters_take_what_is_printed)
+TEST(case_filters_take_printed_values)
 {
     static const struct builtin_row rows[] = {
         {"upper", "\"stra\\u00dfe\"", NULL, NULL, "'STRASSE'"},
@@ -21,7 +21,7 @@ TEST(case_filters_take_what_is_printed)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(trim_takes_off_what_python_calls_space)
+TEST(trim_removes_white_space_as_python_defines_it)
 {
     static const struct builtin_row rows[] = {
         {"trim", "\" \\n\\u001c\\u0085\\u3000x \\u200b\\t\"", NULL, NULL, "'x \\u200b'"},
@@ -36,7 +36,7 @@ TEST(trim_takes_off_what_python_calls_space)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(replace_is_that_of_strings)
+TEST(the_filter_replace_is_that_of_strings)
 {
     static const struct builtin_row rows[] = {
         {"replace", "\"aaa\"", "[\"a\", \"b\"]", NULL, "'bbb'"},
@@ -80,7 +80,7 @@ TEST(truncate_cuts_at_words)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(string_and_center)
+TEST(string_prints_values_and_center_pads_them)
 {
     static const struct builtin_row rows[] = {
         {"string", "1.0", NULL, NULL, "'1.0'"},
@@ -94,7 +94,7 @@ TEST(string_and_center)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(tojson_is_that_of_transformers)
+TEST(tojson_writes_as_transformers_does)
 {
     static const struct builtin_row rows[] = {
         {"tojson", "{\"b\": \"\\u00e9<>\", \"a\": [1, 1.0, null]}", NULL, NULL,
@@ -113,7 +113,7 @@ TEST(tojson_is_that_of_transformers)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(from_json_is_a_name_without_a_filter)
+TEST(from_json_compiles_and_fails_when_it_runs)
 {
     static const struct builtin_row rows[] = {
         {"from_json", "\"[1]\"", NULL, NULL, "No filter named 'from_json' found."},
@@ -121,7 +121,7 @@ TEST(from_json_is_a_name_without_a_filter)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(format_is_percent)
+TEST(the_filter_format_is_the_percent_operator)
 {
     static const struct builtin_row rows[] = {
         {"format", "\"%s, %s!\"", "[\"a\", 1]", NULL, "'a, 1!'"},
@@ -131,7 +131,7 @@ TEST(format_is_percent)
     check_filters(rows, ARRAY_COUNT(rows));
 }
 
-TEST(urls_and_words)
+TEST(urls_are_encoded_and_words_counted)
 {
     static const struct builtin_row rows[] = {
         {"urlencode", "\"a b/\\u00e9?&~_.-\"", NULL, NULL, "'a%20b/%C3%A9%3F%26~_.-'"},
@@ -156,7 +156,7 @@ static bool apply(const char *name, const struct value *subject, struct value *o
     return builtin_run(builtin_filter(slice_str(name)), &fixture_room, subject, &none, out);
 }
 
-TEST(safe_strings_stay_safe_and_escape_nothing_unseen)
+TEST(safe_strings_stay_safe_or_are_refused)
 {
     fresh_room();
     struct value value = str(" a<b ");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is expected was computed by Python 3.11.
+// The expected values were computed by Python 3.11.
 
 #include "template/builtin/builtin_fixture.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is expected was written and read by Python 3.11's json.
+// The expected values were written and read by Python 3.11's json.
 
 #include "template/value/value_fixture.h"
 
@@ -57,7 +57,7 @@ TEST(a_repeated_key_keeps_its_first_place_and_last_value)
     }
 }
 
-TEST(strings_escape_what_they_must)
+TEST(strings_escape_quotes_controls_and_on_request_unicode)
 {
     const char *json =
         "\"\\u0000\\b\\f\\n\\r\\t\\u001f \\\"\\\\/ <>&' \x7f \xc3\xa9 \\ud83d\\ude00\"";
@@ -76,7 +76,7 @@ TEST(an_indent_breaks_lines_but_not_in_empty_containers)
     CHECK_STR(rewritten("[1, [2]]", &(struct value_json_style){.indent = 0}), "[\n1,\n[\n2\n]\n]");
 }
 
-TEST(separators_and_sorted_keys)
+TEST(separators_can_be_set_and_keys_sorted)
 {
     struct value_json_style style = {.indent = -1,
                                      .sort_keys = true,
@@ -88,7 +88,7 @@ TEST(separators_and_sorted_keys)
     CHECK_STR(rewritten("{\"b\": 1}", &style), "{\"b\"1}");
 }
 
-TEST(keys_that_are_no_strings_become_strings_or_are_refused)
+TEST(keys_of_other_kinds_become_strings_or_are_refused)
 {
     fresh_room();
     struct value_dict *dict = value_dict_new(&fixture_room, 4);
@@ -107,7 +107,7 @@ TEST(keys_that_are_no_strings_become_strings_or_are_refused)
     CHECK_STR(fixture_room.error, "keys must be str, int, float, bool or None, not tuple");
 }
 
-TEST(what_json_does_not_have_is_refused)
+TEST(values_that_json_does_not_have_are_refused)
 {
     fresh_room();
     char buffer[100];
@@ -127,7 +127,7 @@ static enum status read_status(struct slice json)
     return fixture_room.status;
 }
 
-TEST(what_is_no_json_or_no_utf8_is_refused)
+TEST(invalid_json_and_invalid_utf8_are_refused)
 {
     static const char *const samples[] = {
         "",      "[1,]",        "{\"a\"}",  "NaN",
@@ -138,7 +138,7 @@ TEST(what_is_no_json_or_no_utf8_is_refused)
     }
 }
 
-TEST(bounds_are_reached_as_failures)
+TEST(reaching_a_limit_fails)
 {
     static char deep[1000];
     memset(deep, '[', sizeof(deep));

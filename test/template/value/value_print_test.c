@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is expected was printed by Python 3.11.
+// The expected values were printed by Python 3.11.
 
 #include "base/rng.h"
 #include "template/value/value_fixture.h"
@@ -31,7 +31,7 @@ TEST(floats_are_the_shortest_digits_that_read_back)
     CHECK_STR(float_text(9007199254740993.0), "9007199254740992.0");
 }
 
-TEST(floats_have_an_exponent_where_python_gives_them_one)
+TEST(floats_have_an_exponent_where_python_prints_one)
 {
     CHECK_STR(float_text(1e16), "1e+16");
     CHECK_STR(float_text(1e15), "1000000000000000.0");
@@ -59,7 +59,7 @@ TEST(any_float_reads_back_as_itself)
     }
 }
 
-TEST(strings_choose_their_quotes_and_escape_what_cannot_be_seen)
+TEST(strings_choose_their_quotes_and_escape_unprintable_characters)
 {
     static const struct {
         const char *text;
@@ -113,7 +113,7 @@ TEST(views_namespaces_and_safe_strings_print_their_names)
     CHECK_STR(repr_of(&value), "Markup('x')");
 }
 
-TEST(str_of_a_string_is_itself_and_undefined_is_nothing)
+TEST(str_of_a_string_is_itself_and_of_undefined_is_empty)
 {
     fresh_room();
     char buffer[16];
