@@ -40,7 +40,7 @@ static void check_all(const struct sample *samples, size_t count, enum status ex
     }
 }
 
-TEST(accepts_what_the_grammar_allows)
+TEST(all_that_the_grammar_allows_is_accepted)
 {
     static const struct sample samples[] = {
         SAMPLE("{}"),
@@ -359,7 +359,7 @@ TEST(finds_top_level_fields_and_only_those)
     CHECK_EQ(verdict(found[3].raw), STATUS_OK);
 }
 
-TEST(of_duplicate_fields_the_last_wins_whatever_its_kind)
+TEST(of_duplicate_fields_of_any_kind_the_last_wins)
 {
     static const char *const names[] = {"model"};
     struct json_value found;
@@ -475,7 +475,7 @@ TEST(refuses_to_decode_half_a_surrogate_pair)
     }
 }
 
-TEST(decoding_copies_only_what_has_escapes_and_never_past_the_buffer)
+TEST(decoding_copies_only_strings_with_escapes_and_never_past_the_buffer)
 {
     struct slice raw = slice_str("nothing to unescape");
     struct slice out;
@@ -665,7 +665,7 @@ static bool agrees_with_twin(struct slice text)
     if (twin != scan || verdict(text) != twin) {
         return false;
     }
-    // What was read before an error may be written down up to different points.
+    // Before an error the two traces may end at different points.
     return twin != STATUS_OK || slice_equal(text_slice(&twin_trace), text_slice(&scan_trace));
 }
 
@@ -863,7 +863,7 @@ static bool suits_cjson(struct slice text)
 
 // One way only: cJSON also accepts much that is not JSON (leading zeros, control characters, broken
 // UTF-8, trailing garbage), for which the twin is the judge.
-TEST(what_is_accepted_means_to_cjson_what_it_means_to_us)
+TEST(cjson_reads_accepted_documents_as_we_do)
 {
     static uint8_t document[document_size_max];
     struct rng rng = {.state = 4};

@@ -238,7 +238,8 @@ static inline bool twin_value(struct twin *twin)
     return good;
 }
 
-// What json_close would say of `text`, and the trace up to where that was decided.
+// The status that json_close would return for `text`, and the trace up to the point that decided
+// it.
 static inline enum status twin_read(struct slice text, struct text *trace)
 {
     struct twin twin = {.at = text.bytes, .end = text.bytes + text.size, .trace = trace};

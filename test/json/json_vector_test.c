@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The vectors against their scalar twin, which json_test.c holds against another twin: whatever can go
-// wrong at the seam of two blocks is put there.  Texts end at an unmapped page, so that reading one
-// byte too many is a crash.
+// The vectors against their scalar twin, which json_test.c compares with another twin: every
+// error is also put at the seam of two blocks.  Texts end at an unmapped page, so that reading
+// one byte too many is a crash.
 
 #include "base/base.h"
 #include "base/rng.h"
@@ -35,7 +35,7 @@ static void free_guarded(uint8_t *end)
     }
 }
 
-// What comes before the string in the same memory must not matter: it is filled with bytes that would.
+// Bytes before the string must not matter: they are filled with quotes and the like.
 static bool agrees(uint8_t *end, const uint8_t *bytes, size_t size)
 {
     uint8_t *begin = end - size;
@@ -198,7 +198,8 @@ static const uint8_t *twin_id_end(const uint8_t *at, const uint8_t *end)
     return good && after < end && *after == ',' ? after : at;
 }
 
-// The vectors stop at a comma that the twin reaches after as many elements, and not before they must.
+// The vectors stop at a comma that the twin reaches after as many elements, and not before they
+// must.
 static bool ids_agree(const uint8_t *begin, const uint8_t *end)
 {
     uint64_t count = 0;

@@ -15,7 +15,7 @@ struct fixture {
     bool has_room;
 };
 
-// What is made of the lists, for an event of so many blocks.  NULL: the engine has no such list.
+// Reads the lists for an event of so many blocks.  NULL: the engine has no such list.
 static struct fixture read_lists(struct kv_notice notice, const char *keys, const char *media)
 {
     static uint8_t copies[2][1 << 16];
@@ -87,7 +87,7 @@ TEST(the_adapter_is_in_every_block_and_the_salt_in_the_first)
     CHECK(slice_is(fixture.notice.salt, "salt"));
 }
 
-TEST(a_string_is_a_salt_only_where_a_prompt_begins)
+TEST(a_string_is_a_salt_only_in_the_first_block_of_a_prompt)
 {
     struct kv_notice notice = blocks(2);
     notice.has_parent = true;
@@ -154,7 +154,7 @@ TEST(keys_of_blocks_that_are_not_there_are_left_out)
     CHECK_STR(summary(&fixture), "");
 }
 
-TEST(what_is_no_list_is_refused)
+TEST(values_that_are_not_lists_are_refused)
 {
     static const char *const cases[] = {"{}", "7", "'text'", "true"};
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {

@@ -116,7 +116,7 @@ static struct scene *scene_at(bool has_replay, uint64_t last)
     return scene;
 }
 
-TEST(who_begins_with_0_is_live_at_once)
+TEST(a_publisher_that_starts_at_0_is_live_at_once)
 {
     struct scene *scene = scene_open(true);
     CHECK_EQ(state(scene), KV_SILENT);
@@ -133,7 +133,7 @@ TEST(who_begins_with_0_is_live_at_once)
     scene_close(scene);
 }
 
-TEST(who_begins_later_is_asked_for_all_and_what_came_meanwhile_goes_behind)
+TEST(a_later_start_requests_a_replay_and_live_messages_wait_behind_it)
 {
     struct scene *scene = scene_open(true);
     live(scene, 4);
@@ -154,7 +154,7 @@ TEST(who_begins_later_is_asked_for_all_and_what_came_meanwhile_goes_behind)
     scene_close(scene);
 }
 
-TEST(an_engine_that_has_forgotten_its_beginning_is_learnt_from_where_it_remembers)
+TEST(an_engine_that_dropped_old_messages_is_learned_from_its_oldest)
 {
     struct scene *scene = scene_open(true);
     live(scene, 9);
@@ -184,7 +184,7 @@ TEST(an_engine_whose_first_number_is_1_is_live)
     scene_close(scene);
 }
 
-TEST(without_a_replay_a_later_beginning_is_learnt_from_there)
+TEST(without_replay_a_later_start_is_learned_from_there)
 {
     struct scene *scene = scene_open(false);
     live(scene, 4);
@@ -197,7 +197,7 @@ TEST(without_a_replay_a_later_beginning_is_learnt_from_there)
     scene_close(scene);
 }
 
-TEST(what_is_missing_is_asked_for_from_the_first_that_is)
+TEST(a_replay_is_requested_from_the_first_missing_message)
 {
     struct scene *scene = scene_at(true, 3);
     live(scene, 7);
@@ -216,7 +216,7 @@ TEST(what_is_missing_is_asked_for_from_the_first_that_is)
     scene_close(scene);
 }
 
-TEST(who_misses_something_is_live_for_a_moment_and_again_when_it_has_come)
+TEST(a_follower_with_a_gap_stays_live_for_a_moment_and_is_live_again_once_it_is_filled)
 {
     struct scene *scene = scene_at(true, 3);
     live(scene, 7);
@@ -237,7 +237,7 @@ TEST(who_misses_something_is_live_for_a_moment_and_again_when_it_has_come)
     scene_close(scene);
 }
 
-TEST(what_the_engine_no_longer_remembers_is_forgotten_here_too)
+TEST(a_replay_that_starts_too_late_forgets_all_holdings)
 {
     struct scene *scene = scene_at(true, 3);
     live(scene, 9);
@@ -302,7 +302,8 @@ static uint64_t stay_silent(struct scene *scene)
     return is_wanted ? scene->now_ms - asked_ms : UINT64_MAX;
 }
 
-// How long after a replay that took `took_ms` the next is asked for, when something is missing again at once.
+// How long after a replay of `took_ms` the next is requested, when a message is missing again at
+// once.
 static uint64_t pause_after_ms(struct scene *scene, uint64_t first, uint64_t took_ms)
 {
     uint64_t asked_ms = scene->now_ms;
@@ -319,7 +320,7 @@ static uint64_t pause_after_ms(struct scene *scene, uint64_t first, uint64_t too
     return scene->now_ms - asked_ms;
 }
 
-TEST(the_longer_an_answer_took_the_later_is_the_next_question)
+TEST(the_longer_a_replay_took_the_later_is_the_next)
 {
     struct scene *scene = scene_at(true, 0);
     CHECK_EQ(pause_after_ms(scene, 1, 0), kv_replay_pause_min_ms);
@@ -350,7 +351,7 @@ TEST(a_number_that_was_there_before_is_another_process)
     scene_close(scene);
 }
 
-TEST(another_process_that_begins_with_0_is_live_at_once)
+TEST(another_process_that_starts_at_0_is_live_at_once)
 {
     struct scene *scene = scene_at(true, 5);
     live(scene, 0);
@@ -405,7 +406,7 @@ TEST(a_lower_number_while_a_replay_is_waited_for_is_another_process)
     scene_close(scene);
 }
 
-TEST(number_0_is_a_beginning_even_if_a_replay_has_just_brought_it)
+TEST(number_0_is_a_restart_even_just_after_a_replay_of_it)
 {
     struct scene *scene = scene_open(true);
     kv_follower_connected(scene->follower, scene->now_ms);
@@ -420,7 +421,7 @@ TEST(number_0_is_a_beginning_even_if_a_replay_has_just_brought_it)
     scene_close(scene);
 }
 
-TEST(what_a_replay_under_way_has_brought_may_come_live)
+TEST(replayed_messages_may_come_live_during_the_replay)
 {
     struct scene *scene = scene_open(true);
     kv_follower_connected(scene->follower, scene->now_ms);
@@ -439,7 +440,7 @@ TEST(what_a_replay_under_way_has_brought_may_come_live)
     scene_close(scene);
 }
 
-TEST(what_a_replay_brought_may_come_live_for_a_moment)
+TEST(replayed_messages_may_come_live_for_a_moment_after_the_replay)
 {
     struct scene *scene = scene_at(true, 3);
     live(scene, 5);
@@ -531,7 +532,7 @@ TEST(a_reconnect_forgets_and_asks_for_all)
     scene_close(scene);
 }
 
-TEST(the_first_connection_may_be_told_after_its_messages)
+TEST(the_first_connection_may_be_reported_after_its_messages)
 {
     struct scene *scene = scene_open(false);
     live(scene, 0);
@@ -541,7 +542,7 @@ TEST(the_first_connection_may_be_told_after_its_messages)
     scene_close(scene);
 }
 
-TEST(the_first_connection_is_not_asked_for_what_is_known)
+TEST(the_first_connection_requests_no_replay_of_known_messages)
 {
     struct scene *scene = scene_open(true);
     live(scene, 0);
@@ -552,7 +553,7 @@ TEST(the_first_connection_is_not_asked_for_what_is_known)
     scene_close(scene);
 }
 
-TEST(a_reconnect_without_a_replay_is_learnt_from_what_follows)
+TEST(a_reconnect_without_replay_is_learned_from_later_messages)
 {
     struct scene *scene = scene_open(false);
     kv_follower_connected(scene->follower, scene->now_ms);
@@ -582,7 +583,7 @@ TEST(a_lost_connection_takes_its_replay_with_it)
     scene_close(scene);
 }
 
-TEST(nobody_is_asked_while_there_is_no_connection)
+TEST(no_replay_is_requested_without_a_connection)
 {
     struct scene *scene = scene_at(true, 3);
     kv_follower_disconnected(scene->follower, scene->now_ms);
@@ -676,7 +677,7 @@ TEST(attempts_with_progress_in_between_are_not_given_up)
     scene_close(scene);
 }
 
-TEST(who_was_given_up_is_asked_again_when_it_is_another_process)
+TEST(another_process_is_asked_for_a_replay_even_after_giving_up)
 {
     struct scene *scene = scene_at(true, 3);
     live(scene, 6);
@@ -712,7 +713,7 @@ TEST(a_replay_that_moves_has_as_long_as_the_whole_may_take)
     scene_close(scene);
 }
 
-TEST(what_overflows_the_queue_is_asked_for_again)
+TEST(messages_that_overflow_the_queue_are_requested_again)
 {
     struct scene *scene = scene_at(true, 0);
     uint64_t last = kv_waiting_max + 10;
@@ -780,7 +781,7 @@ TEST(after_a_silence_it_asks_once_whether_there_was_more)
     scene_close(scene);
 }
 
-TEST(a_question_after_a_silence_that_nobody_answers_changes_nothing)
+TEST(a_replay_after_a_silence_that_fails_changes_nothing)
 {
     struct scene *scene = scene_at(true, 3);
     pass(scene, kv_quiet_ms);
@@ -793,7 +794,7 @@ TEST(a_question_after_a_silence_that_nobody_answers_changes_nothing)
     scene_close(scene);
 }
 
-TEST(a_gap_that_shows_during_such_a_question_is_filled_by_its_answer)
+TEST(a_gap_that_shows_during_such_a_replay_is_filled_by_it)
 {
     struct scene *scene = scene_at(true, 3);
     pass(scene, kv_quiet_ms);
@@ -808,7 +809,7 @@ TEST(a_gap_that_shows_during_such_a_question_is_filled_by_its_answer)
     scene_close(scene);
 }
 
-TEST(who_is_distrusted_is_forgotten_and_what_it_told_is_not_asked_for_again)
+TEST(distrust_forgets_all_holdings_and_requests_no_replay)
 {
     struct scene *scene = scene_at(true, 3);
     kv_follower_distrust(scene->follower, scene->now_ms);
@@ -824,7 +825,7 @@ TEST(who_is_distrusted_is_forgotten_and_what_it_told_is_not_asked_for_again)
     scene_close(scene);
 }
 
-TEST(distrust_does_not_disturb_who_is_being_learnt_anew)
+TEST(distrust_does_not_disturb_a_replay)
 {
     struct scene *scene = scene_at(true, 3);
     live(scene, 6);
@@ -846,7 +847,7 @@ TEST(another_process_is_trusted_again)
     scene_close(scene);
 }
 
-TEST(a_message_that_is_no_batch_ends_what_was_known)
+TEST(a_message_that_is_not_a_batch_forgets_all_holdings)
 {
     struct scene *scene = scene_at(true, 3);
     kv_follower_live(scene->follower, &(struct kv_numbered){4, slice_str("\xc1")}, scene->now_ms);
@@ -912,7 +913,7 @@ TEST(learning_goes_on_while_something_older_is_in_use)
     scene_close(scene);
 }
 
-TEST(who_told_all_is_live_whatever_it_puts_behind_what)
+TEST(a_complete_follower_stays_live_despite_orphans)
 {
     struct scene *scene = scene_at(false, 3);
     CHECK_EQ(state(scene), KV_LIVE);

@@ -159,7 +159,7 @@ TEST(a_block_is_held_until_its_last_copy_is_removed)
     rig_end(&rig);
 }
 
-TEST(an_engine_that_tells_sets_takes_a_block_back_once)
+TEST(an_engine_that_reports_a_block_once_removes_it_once)
 {
     struct rig rig;
     rig_begin(&rig, true);
@@ -170,7 +170,7 @@ TEST(an_engine_that_tells_sets_takes_a_block_back_once)
     rig_end(&rig);
 }
 
-TEST(copies_that_are_told_to_be_left_count)
+TEST(reported_counts_of_copies_replace_ours)
 {
     struct rig rig;
     rig_begin(&rig, false);
@@ -190,7 +190,7 @@ TEST(copies_that_are_told_to_be_left_count)
     rig_end(&rig);
 }
 
-TEST(removals_are_done_before_what_comes_behind_them)
+TEST(removals_are_applied_before_later_events)
 {
     struct rig rig;
     rig_begin(&rig, false);
@@ -256,7 +256,7 @@ TEST(an_adapter_and_a_salt_separate_prompts)
     rig_end(&rig);
 }
 
-TEST(what_a_block_has_beside_its_tokens_is_hashed_behind_them)
+TEST(extra_keys_of_a_block_are_hashed_behind_its_tokens)
 {
     struct rig rig;
     rig_begin(&rig, false);
@@ -282,7 +282,7 @@ TEST(what_a_block_has_beside_its_tokens_is_hashed_behind_them)
     rig_end(&rig);
 }
 
-TEST(orphans_find_their_place_when_the_parent_comes_whatever_the_order)
+TEST(orphans_in_any_order_find_their_place_when_the_parent_comes)
 {
     struct rig rig;
     rig_begin(&rig, false);
@@ -313,7 +313,7 @@ TEST(many_orphans_in_a_row_need_no_stack)
     rig_end(&rig);
 }
 
-TEST(what_was_removed_while_it_waited_is_not_held)
+TEST(blocks_removed_while_they_waited_are_not_held)
 {
     struct rig rig;
     rig_begin(&rig, false);

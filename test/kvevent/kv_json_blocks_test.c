@@ -3,7 +3,7 @@
 #include "kvevent/kv_json.h"
 #include "kvevent/kv_json_lines.h"
 
-TEST(what_tensorrt_llm_stores_is_one_chain)
+TEST(blocks_stored_by_tensorrt_llm_are_one_chain)
 {
     CHECK_STR(
         read_all("[{'event_id':0,'data':{'type':'created','num_blocks_per_cache_level':[9,0]},"
@@ -54,7 +54,7 @@ TEST(ids_that_are_not_all_of_a_token_make_its_block_opaque)
 }
 
 // It does not say from which tier.
-TEST(what_tensorrt_llm_removes_is_gone_from_everywhere)
+TEST(blocks_removed_by_tensorrt_llm_leave_every_tier)
 {
     CHECK_STR(read_all("[{'event_id':9,'data':{'type':'removed','block_hashes':[1,'f']}},"
                        "{'event_id':10,'data':{'type':'cleared'}},"

@@ -3,7 +3,7 @@
 #include "kvevent/kv_json.h"
 #include "kvevent/kv_json_lines.h"
 
-TEST(events_are_told_with_the_names_that_vllm_has_for_their_parts)
+TEST(events_have_the_field_names_of_vllm)
 {
     CHECK_STR(read_all("{'backend':'http://a:1','events':["
                        "{'type':'BlockStored','block_hashes':[1,2],'parent_block_hash':null,"
@@ -15,7 +15,7 @@ TEST(events_are_told_with_the_names_that_vllm_has_for_their_parts)
               "stored gpu 1,2 tokens 5,6,7,8 by 2 group 0\nremoved host 1\ncleared\n");
 }
 
-TEST(what_tells_blocks_apart_is_told)
+TEST(adapter_and_salt_tell_blocks_apart)
 {
     CHECK_STR(read_all("[{'type':'stored','block_hashes':[1],'token_ids':[3],"
                        "'block_size':1,'lora_name':'l\\u00e4','lora_id':4,"
@@ -27,7 +27,8 @@ TEST(what_tells_blocks_apart_is_told)
               "stored gpu 1 tokens 3 by 1 adapter l salt s\n");
 }
 
-// An image, an adapter without a name, ids that are pairs: tokens alone do not say what the block is.
+// An image, an adapter without a name, ids that are pairs: tokens alone do not identify the
+// block.
 TEST(blocks_that_their_tokens_do_not_describe_are_opaque)
 {
     static const char *const parts[] = {"'extra_keys':[['image']]",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_json_lines.h -- what a document says, written down line by line.  Documents have ' for ", to be read more
-// easily.
+// kv_json_lines.h -- the notices of a document, written line by line.  Documents have ' for ", to
+// be read more easily.
 #pragma once
 
 #include "base/text.h"
@@ -79,7 +79,7 @@ static inline enum status begin(const char *quoted, const struct kv_json_owner *
     return kv_json_begin(reader, document_of(quoted), owner);
 }
 
-// Every notice on a line; the fault alone of what is no document.
+// Every notice on a line; only the fault if it is not a document.
 static inline const char *read_for(const char *quoted, const struct kv_json_owner *owner)
 {
     static char space[16384];

@@ -12,7 +12,7 @@ TEST(short_words_for_the_kinds_do_as_well)
               "stored gpu ab behind fe tokens 9 by 1\nremoved gpu\ncleared\n");
 }
 
-TEST(what_is_no_document_of_events_says_why)
+TEST(a_document_without_events_is_refused_with_a_reason)
 {
     CHECK_STR(read_all(""), "no: it is not JSON");
     CHECK_STR(read_all("[{'type':'cleared'}"), "no: it is not JSON");
@@ -29,7 +29,7 @@ TEST(what_is_no_document_of_events_says_why)
     CHECK_EQ(kv_json_fault(reader).event, -1);
 }
 
-TEST(a_document_says_whom_it_is_about)
+TEST(a_document_names_its_backend)
 {
     CHECK_STR(read_all("{'events':[],'backend':'http:\\/\\/a:1','rank':3}"), "");
     struct kv_json_target target = kv_json_target(reader);
@@ -56,7 +56,7 @@ TEST(an_eviction_by_a_foreign_hash_clears_and_a_load_says_nothing)
                                  "malformed at 3: prefix_hash is not hexadecimal\n");
 }
 
-TEST(an_event_may_say_itself_whom_it_is_about)
+TEST(an_event_may_name_its_backend)
 {
     struct kv_notice notice;
     uint64_t id = 0;

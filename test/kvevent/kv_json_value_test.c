@@ -3,7 +3,7 @@
 #include "kvevent/kv_json.h"
 #include "kvevent/kv_json_lines.h"
 
-// What no double can hold, and both spellings of one hash.
+// Numbers that no double can hold, and both spellings of one hash.
 TEST(hashes_are_64_bits_and_every_one_counts)
 {
     CHECK_STR(read_all("[{'type':'removed','block_hashes':[9007199254740993,"
@@ -13,7 +13,7 @@ TEST(hashes_are_64_bits_and_every_one_counts)
               "8000000000000000,0,7766554433221100\n");
 }
 
-TEST(what_is_no_hash_spoils_its_event_alone)
+TEST(an_invalid_hash_spoils_only_its_event)
 {
     static const char *const wrong[] = {"18446744073709551616",
                                         "-9223372036854775809",

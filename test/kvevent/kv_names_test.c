@@ -70,7 +70,7 @@ TEST(a_name_that_is_said_of_another_place_has_one_copy_there)
     kv_names_destroy(&names);
 }
 
-TEST(copies_that_are_told_replace_those_that_were_counted)
+TEST(reported_copies_replace_counted_ones)
 {
     struct kv_names_budget budget = {.limit = plenty};
     struct kv_names *names = kv_names_create(&budget);
@@ -86,7 +86,7 @@ TEST(copies_that_are_told_replace_those_that_were_counted)
     kv_names_destroy(&names);
 }
 
-TEST(more_copies_than_can_be_counted_stay_until_they_are_told_or_cleared)
+TEST(more_copies_than_can_be_counted_stay_until_reported_or_cleared)
 {
     struct kv_names_budget budget = {.limit = plenty};
     struct kv_names *names = kv_names_create(&budget);
@@ -146,7 +146,7 @@ TEST(a_budget_that_is_spent_refuses_new_names_and_keeps_the_old_ones)
     CHECK_EQ(budget.used, 0);
 }
 
-// Fills a table until there is no room.  Returns with how many names, 0: some were not found.
+// Fills a table until it is full.  Returns the number of names, 0 if some were not found.
 static uint32_t fill(struct kv_names_budget *budget, uint64_t first)
 {
     struct kv_names *names = kv_names_create(budget);
@@ -182,7 +182,7 @@ static void sum_places(void *owner, uint32_t place)
     *(uint64_t *)owner += place;
 }
 
-// What the header promises, in the plainest way: an entry for each name that there could be.
+// The header's promises in the simplest form: an entry for each possible name.
 enum { name_count = 60000 };
 struct twin {
     uint32_t places[prefix_tier_count][name_count];
@@ -256,7 +256,8 @@ TEST(millions_of_changes_agree_with_a_table_of_everything)
     struct kv_names *names = kv_names_create(&budget);
     struct rng rng = {.state = 1};
     for (uint32_t i = 0; i < step_count; i++) {
-        // By turns more comes than goes, and the reverse, so that lines fill and become empty again.
+        // By turns more names are added than removed, and the reverse: lines fill and become
+        // empty again.
         CHECK(step(names, &twin, &rng, i / (step_count / 8) % 2 == 0 ? 70 : 40));
         CHECK(i % (step_count / 32) != 0 || agree(names, &twin));
         if (rng_below(&rng, step_count / 10) == 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// First batches that the engines' own encoders made, which are the corpus of the fuzz target; then what a
-// reader would argue about, one by one; then random events of every format, as the simulated engine
+// First batches that the engines' own encoders made, which are the corpus of the fuzz target;
+// then disputable cases one by one; then random events of every format, as the simulated engine
 // writes them.
 
 #include "kvevent/kv_notice.h"
@@ -181,7 +181,7 @@ static bool begins_alike(struct slice whole, size_t size, const char *notices)
     return end != NULL && strncmp(found, notices, (size_t)(end - found)) == 0;
 }
 
-TEST(a_batch_tells_when_it_was_made_where_engines_write_it)
+TEST(a_batch_has_its_time_where_engines_write_it)
 {
     struct kv_reader *reader = shared_reader();
     static const struct {
@@ -277,7 +277,7 @@ TEST(removals_in_a_row_are_each_their_own)
               "input does not follow its format");
 }
 
-TEST(tokens_that_are_no_ids_are_not_told)
+TEST(tokens_that_are_not_ids_are_left_out)
 {
     static const char *const cases[] = {"[1,[1,2]]",    "[[1,2],[2,3]]", "['a']", "[1,-1]",
                                         "[4294967296]", "[1,null]",      "[1.5]"};
@@ -361,7 +361,7 @@ TEST(adapters_have_names_and_before_that_numbers)
     CHECK_STR(notice_of("['BlockStored',[1],null,[7],1,0,'GPU','']"), "stored 1 size=1 tokens=7");
 }
 
-TEST(copies_that_stay_are_told_of_each_hash)
+TEST(copies_left_are_read_for_each_hash)
 {
     static const struct {
         const char *counts;
@@ -388,7 +388,7 @@ TEST(copies_that_stay_are_told_of_each_hash)
     }
 }
 
-TEST(what_is_in_no_seed_is_an_extra_of_its_block)
+TEST(keys_that_are_not_in_the_seed_are_extras_of_their_block)
 {
     CHECK_STR(notice_of("{'type':'BlockStored','block_hashes':[1,2,3],"
                         "'extra_keys':[['a',['img',3],'s'],['a'],['a',['img',-3]]],"
@@ -447,7 +447,7 @@ TEST(an_event_that_makes_no_sense_costs_no_other)
     }
 }
 
-TEST(an_event_of_another_kind_is_that_whatever_it_has)
+TEST(an_event_of_an_unknown_kind_is_unknown_whatever_its_fields)
 {
     static const char *const cases[] = {
         "['BlockMoved']",
@@ -688,7 +688,7 @@ static enum prefix_tier tier_of(const char *medium)
     return strcmp(medium, "CPU") == 0 ? PREFIX_HOST : PREFIX_DISK;
 }
 
-// What is left of an event in a format: fields that a release lacks are not told.
+// The event as a format can write it: without the fields that the release lacks.
 static struct kv_event told(const struct kv_event *event, const struct kv_event_format *format)
 {
     struct kv_event left = *event;
@@ -776,7 +776,7 @@ static void check_random_batch(struct rng *rng, struct kv_hash_form form)
     CHECK_EQ(kv_reader_rank(shared_reader()), form.format->has_rank ? rank : -1);
 }
 
-TEST(what_is_written_in_any_format_is_what_the_notice_says)
+TEST(a_notice_has_the_fields_that_any_format_wrote)
 {
     struct rng rng = {.state = 6};
     uint32_t format = 0;

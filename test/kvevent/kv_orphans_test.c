@@ -55,7 +55,7 @@ TEST(an_orphan_waits_for_its_parent_and_is_kept_as_it_was)
     kv_orphans_destroy(&orphans);
 }
 
-TEST(those_of_one_parent_come_in_the_order_in_which_they_were_told)
+TEST(orphans_of_one_parent_are_taken_oldest_first)
 {
     struct kv_orphans *orphans = kv_orphans_create();
     for (uint64_t i = 0; i < 20; i++) {
@@ -130,7 +130,7 @@ TEST(their_bytes_are_bounded_as_well)
     kv_orphans_destroy(&orphans);
 }
 
-TEST(what_waits_for_too_long_is_lost)
+TEST(orphans_that_wait_too_long_are_dropped)
 {
     struct kv_orphans *orphans = kv_orphans_create();
     for (uint64_t i = 0; i < 10; i++) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_twin.h -- what kv_holdings.h and prefix_ledger.h promise of one rank of an engine, in the plainest way:
-// a list of names with their keys and copies, and a list of orphans.
+// kv_twin.h -- the promises of kv_holdings.h and prefix_ledger.h for one rank of an engine, in
+// the simplest form: a list of names with their keys and copies, and a list of orphans.
 //
-// Names are found by a table of lists, nothing else is clever.  It is told the same notices.  Of what is
-// not looked at it knows only other sizes, other groups and what is remote; memory is never short.
+// Names are found by a table of lists; all else is a plain search.  It is given the same
+// notices.  Of ignored events it knows other sizes, other groups and remote ones; memory is never
+// short.
 #pragma once
 
 #include "base/base.h"
@@ -338,7 +339,7 @@ static inline void kv_twin_apply(struct kv_twin *twin, const struct kv_notice *n
     }
 }
 
-// What a match should say of this backend; no blocks: nothing.
+// The expected match of this backend; zero blocks if it holds none.
 static inline struct prefix_hit kv_twin_match(const struct kv_twin *twin, const uint64_t *keys,
                                               uint32_t key_count)
 {

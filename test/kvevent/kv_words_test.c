@@ -4,7 +4,7 @@
 
 #include "test.h"
 
-TEST(media_are_known_in_any_case_and_what_is_not_known_is_slow)
+TEST(media_are_known_in_any_case_and_unknown_ones_are_the_slowest_tier)
 {
     CHECK_EQ(kv_tier_of(slice_str("")), PREFIX_GPU);
     CHECK_EQ(kv_tier_of(slice_str("gpu")), PREFIX_GPU);

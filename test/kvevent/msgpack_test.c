@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// First the forms one by one; then random documents, which another library has written and reads beside
+// First the forms one by one; then random documents, written and read by another library beside
 // us.
 
 #include "kvevent/msgpack.h"
@@ -67,7 +67,7 @@ static const struct {
     {"80", 0, MSGPACK_MAP, 0},
 };
 
-TEST(every_form_is_read_as_what_it_is)
+TEST(every_form_is_read_as_its_kind)
 {
     for (size_t i = 0; i < ARRAY_COUNT(forms); i++) {
         uint8_t bytes[64];
@@ -172,7 +172,7 @@ TEST(nesting_as_deep_as_the_bytes_is_passed_over)
 }
 
 // Each array claims all that is left, so that the claims of all of them together would be a square.
-TEST(what_is_still_to_come_is_never_more_than_the_bytes)
+TEST(counts_never_exceed_the_bytes_left)
 {
     static uint8_t bytes[5 * 4096];
     for (size_t i = 0; i < sizeof(bytes); i += 5) {
@@ -186,7 +186,7 @@ TEST(what_is_still_to_come_is_never_more_than_the_bytes)
     CHECK(!msgpack_skip(&cursor, UINT64_MAX));
 }
 
-TEST(runs_stop_before_what_is_something_else)
+TEST(runs_stop_before_a_value_of_another_kind)
 {
     static const struct {
         const char *hex;
@@ -504,7 +504,7 @@ static bool are_runs(struct slice bytes, uint32_t count)
     return id_count <= integer_count && integer_cursor.at == cursor.at && !integer_cursor.is_broken;
 }
 
-TEST(random_runs_are_what_their_values_are)
+TEST(random_runs_are_read_as_their_values)
 {
     struct rng rng = {.state = 4};
     msgpack_sbuffer buffer;

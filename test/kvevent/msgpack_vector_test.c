@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The vectors against their scalar twin, which msgpack_test.c holds against another library.  Bytes end at
-// an unmapped page, so that reading one byte too many is a crash.
+// The vectors against their scalar twin, which msgpack_test.c compares with another library.
+// Bytes end at an unmapped page, so that reading one byte too many is a crash.
 
 #include "base/base.h"
 #include "base/rng.h"
@@ -87,7 +87,7 @@ TEST(every_order_of_four_sizes_gives_its_ids)
     free_guarded(end);
 }
 
-TEST(whatever_is_no_id_stops_both_at_the_same_byte)
+TEST(a_value_that_is_not_an_id_stops_both_at_the_same_byte)
 {
     uint8_t *end = guarded_end();
 

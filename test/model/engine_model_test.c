@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine against its twin.  Caches are tiny, so that requests block, preempt and evict each other all
-// the time; both sides see the same requests, cancellations and flushes, also from inside a step.
+// The engine against its twin.  Caches are tiny, so that requests block, preempt and evict each
+// other all the time; both sides see the same requests, cancellations and flushes, also from
+// inside a step.
 
 #include "base/rng.h"
 #include "engine_twin.h"
@@ -38,7 +39,7 @@ struct world {
     uint64_t digest;
 };
 
-// What happens when the n-th token is told.  Both sides ask, and do the same.
+// The action at the n-th token.  Both sides look it up, and do the same.
 enum deed { NOTHING, CANCEL, FLUSH, AGAIN };
 
 static enum deed deed_of(const struct world *world, uint32_t token, uint32_t *slot)
@@ -303,7 +304,7 @@ static bool same_status(const struct world *world)
 }
 
 // A block that two requests have is at the same place in both, under the same name; and all blocks
-// that somebody has are what the engine says is used.
+// in use are those that the engine reports as used.
 static bool blocks_add_up(const struct world *world)
 {
     struct {
@@ -339,7 +340,7 @@ static bool limits_hold(const struct world *world)
         const struct engine_request *request = &world->requests[r];
         running += request->phase == ENGINE_RUNNING;
         tokens += request->chunk;
-        // Whoever runs gets on in every step: the budget had room for him when he was admitted.
+        // A running request advances in every step: the budget had room when it was admitted.
         if (request->phase == ENGINE_RUNNING && request->chunk == 0) {
             return false;
         }
@@ -403,11 +404,11 @@ static const char *live(struct world *world)
     world->is_loaded = false;
     is_idle = false;
     for (uint32_t i = 0; problem == NULL && !is_idle; i++) {
-        problem = i < step_max ? advance(world, &is_idle) : "somebody starves";
+        problem = i < step_max ? advance(world, &is_idle) : "a request starves";
     }
     for (uint32_t i = 0; problem == NULL && i < slot_count; i++) {
         if (world->is_ours[i]) {
-            problem = "somebody was never answered";
+            problem = "a request got no response";
         }
     }
     return problem;
@@ -426,7 +427,7 @@ static bool live_once(struct world *world, uint64_t seed, struct engine_status *
     return problem == NULL;
 }
 
-TEST(the_engine_does_what_its_twin_does)
+TEST(the_engine_acts_as_its_twin)
 {
     struct world *world = malloc(sizeof(*world));
     ASSERT(world != NULL);

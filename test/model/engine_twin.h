@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine_twin.h -- an engine in the plainest form: arrays that are searched from end to end, after the
-// scheduler of vLLM.  It notes what it would tell.
+// engine_twin.h -- an engine in the simplest form: arrays that are searched from end to end,
+// after the scheduler of vLLM.  It records the events that it would publish.
 #pragma once
 
 #include "sim/engine/engine.h"
@@ -234,7 +234,7 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-// False: somebody was preempted.
+// False: a request was preempted.
 static bool twin_run_running(struct twin *twin, uint32_t *budget, struct step_work *work)
 {
     uint64_t before = twin->status.preemptions;

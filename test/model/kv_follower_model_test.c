@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// 64 engines publish over a network that loses, repeats and swaps messages, cuts connections and lets
-// replays stop in the middle; engines forget what they published long ago, and die and come back.  When
-// it is quiet again, what the ledger says of each is what the engine holds: exactly if the follower says
-// that it knows all; otherwise what it was told since, and nothing that is not there.
+// 64 engines publish over a network that loses, repeats and swaps messages, cuts connections and
+// lets replays stop in the middle; engines drop old messages, die and come back.  When it is
+// quiet again, the ledger has for each engine the blocks that it holds: all of them if the
+// follower says that it knows all; otherwise those reported since, and no block that is not
+// there.
 
 #include "base/rng.h"
 #include "kvevent/batch_fixture.h"
@@ -44,7 +45,7 @@ struct engine {
     uint64_t frames[frame_max]; // numbers on their way to us
     uint32_t frame_count;
     bool is_connected;
-    bool is_bound; // it connects to us: nobody tells when it comes and goes
+    bool is_bound; // it connects to us: connects and disconnects are not reported
     bool is_fresh; // its first message is still to come
     bool has_replay;
     bool is_replaying;
@@ -185,7 +186,7 @@ static void answer(struct world *world, struct engine *engine)
 
 static void disconnect(struct world *world, struct engine *engine)
 {
-    // What is on its way arrives, or not.
+    // Messages in flight arrive, or not.
     deliver(world, engine, rng_below(&world->rng, frame_max));
     engine->frame_count = 0;
     engine->is_connected = false;
@@ -261,7 +262,7 @@ static void run(struct world *world, uint32_t steps, bool publishes)
     }
 }
 
-// What somebody holds who was told everything from number `since` on.
+// The holdings of a follower that saw every message from number `since` on.
 static void tell_since(const struct engine *engine, uint64_t since, uint32_t *copies)
 {
     for (uint64_t i = since; i < engine->log_count; i++) {
@@ -382,7 +383,7 @@ struct tally {
     uint64_t learning;
 };
 
-// False: somebody is not up to date, or wrong.
+// False: a follower is not up to date, or wrong.
 static bool settles(struct world *world, struct tally *tally)
 {
     world->is_wild = false;
@@ -405,7 +406,7 @@ static bool settles(struct world *world, struct tally *tally)
     return true;
 }
 
-TEST(when_it_is_quiet_the_ledger_is_what_the_engines_hold)
+TEST(when_it_is_quiet_the_ledger_has_the_blocks_of_the_engines)
 {
     enum { rounds = 24, wild_steps = 300 };
     struct tally tally = {0};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What engines say, applied to holdings and one ledger, against a twin of each engine: whatever prompt is
-// asked for, the same backends hold the same leading blocks in the same tiers.
+// Events of engines, applied to holdings and one ledger, against a twin of each engine: for every
+// prompt, the same backends hold the same leading blocks in the same tiers.
 //
-// Blocks are the nodes of a forest, which all engines share; each engine has names of its own for them.
-// KV_MODEL_EVENTS in the environment: how many events, where that is not to be what suits a build.
+// Blocks are the nodes of a forest, which all engines share; each engine has names of its own for
+// them.  KV_MODEL_EVENTS in the environment sets the number of events.
 
 #include "base/rng.h"
 #include "kvevent/kv_holdings.h"
@@ -159,7 +159,7 @@ static bool is_known(struct world *world, uint32_t backend, uint32_t node)
     return twin_key_of(&world->twins[backend], name_of(world, backend, node), &key);
 }
 
-// The blocks up to a node, from behind one that the engine holds, or from the first: as an engine would that
+// The blocks up to a node, from behind one that the engine holds, or from the first: as an engine
 // computes a prompt.  Sometimes from anywhere, which makes an orphan.
 static uint32_t draw_length(struct world *world, uint32_t backend, uint32_t node)
 {
@@ -247,7 +247,7 @@ static void say_placeholder(struct world *world, uint32_t backend)
                              .is_plain = true});
 }
 
-// What is not to be looked at, with names that are.
+// Events to be ignored, with names that are in use.
 static void say_noise(struct world *world, uint32_t backend)
 {
     const struct node *node = &world->nodes[1 + rng_below(&world->rng, node_count)];
@@ -279,7 +279,7 @@ static void step(struct world *world)
         kv_twin_purge(&world->twins[backend]);
         world->epochs[backend]++;
     } else if (draw < 20) {
-        world->epochs[backend]++; // another process, which nobody noticed
+        world->epochs[backend]++; // another process, unnoticed
     } else if (draw < 1000) {
         // A first size is not known before a true store was told.
         if (world->twins[backend].block_tokens != 0) {
@@ -368,7 +368,7 @@ static bool run(struct world *world, uint64_t count)
     return true;
 }
 
-TEST(whatever_engines_say_the_ledger_answers_as_a_list_of_everything_would)
+TEST(for_any_events_the_ledger_matches_as_a_list_of_all_blocks)
 {
     static struct world world;
     struct kv_holdings_counts sum = {0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One memo, tokenizers of several kinds, and conversations that grow, branch off each other and come back:
-// whatever is remembered and forgotten, the ids are those of encoding the whole.
+// One memo, tokenizers of several kinds, and conversations that grow, branch off each other and
+// come back: whatever the memo keeps or drops, the ids are those of encoding the whole.
 
 #include "base/rng.h"
 #include "test.h"

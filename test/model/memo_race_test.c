@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that remember in so little memory that what one reads another overwrites.  The memo is compiled
-// for this test alone so that every load and store of what they share may give way to another thread.
+// Threads write to a memo so small that one overwrites what another reads.  The memo is compiled
+// for this test alone, so that every load and store of shared words may yield to another thread.
 
 #include "tokenizer/bpe/memo_scene.h"
 
@@ -18,7 +18,7 @@ void memo_pause(void)
     }
 }
 
-TEST(what_is_overwritten_while_it_is_read_is_not_believed)
+TEST(entries_overwritten_while_they_are_read_are_not_used)
 {
     CHECK(crowd_run(thread_max, 6 << 10, 150));
     CHECK_EQ(crowd.wrong, 0);

@@ -169,7 +169,7 @@ static bool exchange(struct peer *client, const struct kind *kind)
            peer_expect(client, kind->answer);
 }
 
-// What does not go well: a backend that is busy, one that breaks, one that closes what it kept.
+// Failures: a backend that is busy, one that breaks, one that closes a kept connection.
 static bool mishap(struct peer *client, uint32_t which)
 {
     if (!peer_send(client, RIG_GET)) {
@@ -285,7 +285,8 @@ static void write_kinds(uint32_t number)
     snprintf(body, sizeof(body), "{\"prompt\":\"a%u\"}", number % 10);
     snprintf(ids, sizeof(ids), "{\"prompt\":[258,97,%u]}", digits);
     write_kind(2, COMPLETION, body, ids);
-    // What has no ids: a feature that no rules exist for, and a template that raises an error.
+    // Requests without ids: a feature that no rules exist for, and a template that raises an
+    // error.
     snprintf(body, sizeof(body), "{\"prompt\":\"a%u\",\"suffix\":\"b\"}", number);
     write_kind(3, COMPLETION, body, body);
     snprintf(body, sizeof(body), "{\"messages\":[{\"role\":\"user\",\"content\":[%u]}]}", number);
@@ -342,7 +343,8 @@ TEST(ids_of_a_dialect_cost_no_allocation)
     tiny_set_open(&tiny,
                   tiny_dialect((struct dialect_options){.is_trusted = true, .forwards_ids = true}));
     const struct dialect *dialect = tiny.set.dialects[0];
-    // With a ledger, and one backend that tells: what is on its way is asked for, and answers are audited.
+    // With a ledger, and one backend with events: blocks in flight are looked up, and responses
+    // are audited.
     CHECK(rig_start(&rig, &(struct rig_options){.config = "policy: warm\n"
                                                           "events: {endpoint: poll, memory: 4m}\n"
                                                           "timeouts: {backend_keepalive: 1h}",

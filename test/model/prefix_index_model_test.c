@@ -63,7 +63,7 @@ static void grow(struct forest *forest, uint64_t seed, uint32_t chain_count, uin
     }
 }
 
-// What the header promises, in the plainest way.  Touches are kept for units of 16 blocks, which are
+// The header's promises in the simplest form.  Touches are kept for units of 16 blocks, which are
 // runs where chains branch at multiples of 16 only.
 struct twin {
     uint32_t backend_count;
@@ -220,7 +220,7 @@ static void scene_unmake(void)
     twin_unmake(&scene.twin);
 }
 
-// What the index says of a chain, by backend.
+// The match of a chain, by backend.
 static void ask(uint32_t chain, uint32_t count, struct prefix_hit *by_backend)
 {
     struct prefix_hit hits[256];
@@ -233,7 +233,7 @@ static void ask(uint32_t chain, uint32_t count, struct prefix_hit *by_backend)
     }
 }
 
-// Of any backend, also one that is no hit, and from anywhere on.
+// Of any backend, also one without a hit, and from any block on.
 static bool same_pending(uint32_t chain, uint32_t count)
 {
     uint32_t backend = rng_below(&scene.rng, scene.twin.backend_count);
@@ -328,7 +328,7 @@ static bool play_many(uint32_t count)
     return true;
 }
 
-TEST(with_few_backends_the_index_says_what_its_twin_says)
+TEST(with_few_backends_the_index_matches_as_its_twin)
 {
     scene_make(6, 300, 1, 16 << 20, 0);
     CHECK(play_many(22500 * scale));
@@ -336,7 +336,7 @@ TEST(with_few_backends_the_index_says_what_its_twin_says)
     scene_unmake();
 }
 
-TEST(with_many_backends_the_index_says_what_its_twin_says)
+TEST(with_many_backends_the_index_matches_as_its_twin)
 {
     scene_make(250, 40, 1, 64 << 20, 0);
     CHECK(play_many(700 * scale));
@@ -344,7 +344,7 @@ TEST(with_many_backends_the_index_says_what_its_twin_says)
     scene_unmake();
 }
 
-TEST(with_one_hot_chain_the_index_says_what_its_twin_says)
+TEST(with_one_hot_chain_the_index_matches_as_its_twin)
 {
     scene_make(250, 2, 1, 64 << 20, 0);
     CHECK(play_many(700 * scale));
@@ -392,14 +392,14 @@ static bool play_belief_many(uint32_t count)
     return is_good;
 }
 
-TEST(what_is_believed_is_what_the_twin_believes)
+TEST(the_index_believes_the_blocks_that_its_twin_believes)
 {
     scene_make(8, 200, unit, 16 << 20, 0);
     CHECK(play_belief_many(10000 * scale));
     scene_unmake();
 }
 
-TEST(with_a_ttl_what_is_believed_is_what_the_twin_believes)
+TEST(with_a_ttl_the_index_believes_the_blocks_that_its_twin_believes)
 {
     scene_make(8, 200, unit, 16 << 20, 40);
     CHECK(play_belief_many(10000 * scale));
@@ -440,8 +440,8 @@ static bool play_full(uint32_t count)
                 store_some(b, chain, scene.forest.lengths[chain], PREFIX_CONFIRMED);
             }
         }
-        // What all held whole a few operations ago may have been dropped or forgotten since, which the
-        // twin knows, but not evicted.
+        // A chain that all held whole a few operations ago may have been dropped or forgotten
+        // since, which the twin knows, but not evicted.
         if (!is_part(chain, is_stored_by_all) || !is_part(recent, true)) {
             printf("# in operation %u\n", i);
             return false;
@@ -450,7 +450,7 @@ static bool play_full(uint32_t count)
     return true;
 }
 
-TEST(a_full_index_never_says_too_much_and_keeps_what_is_recent)
+TEST(a_full_index_never_matches_too_much_and_keeps_recent_chains)
 {
     scene_make(5, 300, 1, 48 << 10, 0);
     CHECK(play_full(5000 * scale));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One writer and three readers of an index.  It is compiled for this test alone so that every load and
-// store of what they share may give way to another thread: what would take weeks to go wrong by
-// itself goes wrong here within seconds.
+// One writer and three readers of an index.  It is compiled for this test alone, so that every
+// load and store of shared words may yield to another thread: a race that would take weeks to
+// show shows within seconds.
 //
-// Time is cut into generations.  Each begins with a few new chains, which two stable backends store and
-// nobody touches from then on.  Other backends store them too, branch off them at every block, drop
-// them, are forgotten, and store so much else that runs are evicted and their memory is used again.
+// Time is cut into generations.  Each begins with a few new chains, which two stable backends
+// store and no thread touches from then on.  Other backends store them too, branch off them at
+// every block, drop them, are forgotten, and store so much else that runs are evicted and their
+// memory is reused.
 
 #include "base/rng.h"
 #include "prefix/prefix_index.h"
@@ -62,8 +63,8 @@ struct prompt {
     uint64_t keys[length_max];
 };
 
-// A key that falls into one of the first 64th of the buckets, so that there are many runs in each and
-// readers meet those that come and go.  Undoes the product by which the index spreads keys.
+// A key that falls into the first 64th of the buckets, so that each has many runs and readers
+// meet those that come and go.  Inverts the product by which the index spreads keys.
 static uint64_t crowded(uint64_t random)
 {
     return (random >> 6) * UINT64_C(0xf1de83e19937733d);
@@ -163,7 +164,8 @@ static void write_generation(struct rng *rng, uint32_t generation)
 {
     for (uint32_t chain = 0; chain < stable_chains; chain++) {
         struct prompt prompt = make(generation, chain);
-        // Almost as many as a list takes.  The stable ones come last: not among the holders within runs.
+        // Almost as many as a list takes.  The stable ones come last: not among the holders
+        // within runs.
         for (uint32_t backend = early_backends; backend-- > 0;) {
             store(backend, &prompt);
         }
@@ -182,7 +184,7 @@ static void write_generation(struct rng *rng, uint32_t generation)
     }
 }
 
-TEST(what_nobody_changes_is_always_found_while_a_writer_changes_the_rest)
+TEST(chains_that_stay_are_always_found_while_a_writer_changes_the_rest)
 {
     race.index = prefix_index_create(
         &(struct prefix_limits){.memory = 768 << 10, .backend_count_max = backend_count});

@@ -133,7 +133,7 @@ static void leave_together(const uint32_t *blocks, uint32_t count, uint32_t back
     prefix_ledger_leave_all(scene.ledger, places, place_count, backend, tier);
 }
 
-// Some blocks of a chain, behind one that somebody holds.
+// Some blocks of a chain, behind one that a backend holds.
 static void enter_some(void)
 {
     struct forest *forest = &scene.forest;
@@ -269,7 +269,7 @@ static void play(uint32_t turns, uint32_t enter_percent)
     for (uint32_t i = 0; i < turns; i++) {
         turn(enter_percent);
         prefix_ledger_usage(scene.ledger, &usage);
-        expect(usage.run_count <= scene.held_blocks); // no run that nobody holds
+        expect(usage.run_count <= scene.held_blocks); // every run has a holder
         expect(usage.refused == scene.refused);
         most_runs = usage.run_count > most_runs ? usage.run_count : most_runs;
         most_memory = usage.memory > most_memory ? usage.memory : most_memory;

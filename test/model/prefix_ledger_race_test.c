@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One writer and three readers of a ledger, compiled for this test alone so that every load and store of
-// what they share may give way to another thread: see prefix_index_race_test.c.
+// One writer and three readers of a ledger, compiled for this test alone, so that every load and
+// store of shared words may yield to another thread: see prefix_index_race_test.c.
 //
-// Time is cut into generations.  Each begins with a few new chains, which two backends hold and never
-// leave, one of them in host memory; a third one moves them to host memory and back, and so always
-// has all of them somewhere.  Others enter them too, each in a tier of its own, branch off them at every block
-// and leave again, so that runs come and go and their memory is used again.  Then the chains of the
-// generation before are left.
+// Time is cut into generations.  Each begins with a few new chains, which two backends hold and
+// never leave, one of them in host memory; a third one moves them to host memory and back, and so
+// always has all of them in some tier.  Others enter them too, each in a tier of its own, branch
+// off them at every block and leave again, so that runs come and go and their memory is reused.
+// Then the chains of the generation before are left.
 
 #include "base/rng.h"
 #include "prefix/prefix_ledger.h"
@@ -26,7 +26,7 @@ enum { generation_count = 100 };
 
 enum {
     stable_chains = 2,
-    on_gpu, // who stays there; backends 0 and 1 are nobody's special
+    on_gpu, // stays there; backends 0 and 1 are not special
     in_host,
     mover,
     special_end,
@@ -73,8 +73,8 @@ struct prompt {
     uint64_t keys[length_max];
 };
 
-// A key that falls into one of the first 64th of the buckets, so that there are many runs in each and
-// readers meet those that come and go.  Undoes the product by which runs are spread.
+// A key that falls into the first 64th of the buckets, so that each has many runs and readers
+// meet those that come and go.  Inverts the product by which runs are spread.
 static uint64_t crowded(uint64_t random)
 {
     return (random >> 6) * UINT64_C(0xf1de83e19937733d);
@@ -257,7 +257,8 @@ static void leave_generation(uint32_t generation)
 static void write_generation(struct rng *rng, uint32_t generation)
 {
     for (uint32_t chain = 0; chain < stable_chains; chain++) {
-        // Almost as many as a list takes.  The special ones come last: not among the holders within runs.
+        // Almost as many as a list takes.  The special ones come last: not among the holders
+        // within runs.
         for (uint32_t backend = special_end; backend < early_backends; backend++) {
             enter(generation, chain, 0, backend, tier_of(backend));
         }
@@ -278,7 +279,7 @@ static void write_generation(struct rng *rng, uint32_t generation)
     }
 }
 
-TEST(what_nobody_leaves_is_always_found_while_a_writer_changes_the_rest)
+TEST(blocks_that_stay_are_always_found_while_a_writer_changes_the_rest)
 {
     race.ledger = prefix_ledger_create(
         &(struct prefix_ledger_limits){.memory = 768 << 10, .backend_count_max = backend_count});

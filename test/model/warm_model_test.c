@@ -2,8 +2,8 @@
 //
 // The default policy in whole runs on simulated engines, beside its peers.
 //
-// Runs are short: of some hundred requests on eight replicas the busiest has a fifth more than the mean by
-// chance alone.  Margins are wide enough for other seeds.
+// Runs are short: of some hundred requests on eight replicas, the busiest has a fifth more than
+// the mean by chance alone.  Margins are wide enough for other seeds.
 
 #include "base/base.h"
 #include "sim/lab.h"
@@ -86,7 +86,7 @@ TEST(groups_of_prompts_keep_the_hit_rate_of_one_big_cache)
     }
 }
 
-TEST(where_caches_are_full_of_what_is_asked_for_few_copies_are_made)
+TEST(where_caches_are_full_of_prompts_in_use_few_copies_are_made)
 {
     struct profile small;
     ASSERT(profile_find("qwen2.5-32b", &small));
@@ -168,9 +168,9 @@ static struct best best_of_peers(const struct lab_options *options)
     return best;
 }
 
-// The rates are 0.85 of what saturates four replicas, by `warmpath sim --load 0.85`.  The
-// narrowest is the mean TTFT of stress, where round robin is hard to beat: 0.94 to 0.97 by the seed.
-TEST(on_a_busy_fleet_it_is_near_the_best_of_its_peers_whoever_that_is)
+// The rates are 0.85 of the saturation of four replicas, by `warmpath sim --load 0.85`.  The
+// narrowest is the mean TTFT of stress, where round robin is hard to beat: 0.94 to 0.97 by seed.
+TEST(on_a_busy_fleet_it_is_near_the_best_of_its_peers)
 {
     static const struct {
         const char *kind;

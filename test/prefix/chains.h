@@ -47,7 +47,7 @@ static inline void chain_store(struct prefix_index *index, uint32_t backend,
     chain_store_some(index, backend, PREFIX_CONFIRMED, chain, chain->count, 0);
 }
 
-// What the index says of one backend; no blocks when it is not among the hits.
+// The match of one backend; zero blocks when it is not among the hits.
 static inline struct prefix_hit chain_hit(const struct prefix_index *index, uint32_t backend,
                                           const struct chain *chain, uint32_t now_s)
 {

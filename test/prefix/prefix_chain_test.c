@@ -83,7 +83,7 @@ TEST(tokens_text_and_secrets_are_worlds_of_their_own)
     CHECK(all_differ(seeds, 4));
 }
 
-TEST(salts_never_meet_whatever_the_names_contain)
+TEST(different_salts_share_no_key_for_any_names)
 {
     static const struct {
         struct slice model, adapter, salt;

@@ -15,7 +15,7 @@ static struct prefix_index *make(size_t memory, uint32_t ttl_s)
                                 .ttl_s = ttl_s});
 }
 
-TEST(what_was_stored_is_matched_and_nothing_else)
+TEST(only_stored_blocks_are_matched)
 {
     struct prefix_index *index = make(plenty, 0);
     struct chain a = chain_make(NULL, 0, 1, 100);
@@ -116,7 +116,7 @@ TEST(a_block_evicted_in_the_middle_ends_the_match_until_it_comes_back)
     prefix_index_destroy(&index);
 }
 
-TEST(a_drop_of_what_was_never_stored_does_nothing)
+TEST(a_drop_of_blocks_never_stored_does_nothing)
 {
     struct prefix_index *index = make(plenty, 0);
     struct chain a = chain_make(NULL, 0, 1, 30);
@@ -129,7 +129,7 @@ TEST(a_drop_of_what_was_never_stored_does_nothing)
     prefix_index_destroy(&index);
 }
 
-TEST(what_was_confirmed_survives_a_drop_of_predictions)
+TEST(confirmed_blocks_survive_a_drop_of_predictions)
 {
     struct prefix_index *index = make(plenty, 0);
     struct chain a = chain_make(NULL, 0, 1, 50);
@@ -165,7 +165,7 @@ TEST(a_forgotten_backend_holds_nothing_and_others_all)
     prefix_index_destroy(&index);
 }
 
-TEST(what_was_forgotten_does_not_come_back_when_epochs_wrap)
+TEST(forgotten_blocks_do_not_come_back_when_epochs_wrap)
 {
     struct prefix_index *index = make(plenty, 0);
     struct chain a = chain_make(NULL, 0, 1, 100);
@@ -207,7 +207,7 @@ TEST(a_backend_holds_no_more_than_its_capacity)
     prefix_index_destroy(&index);
 }
 
-TEST(a_touch_keeps_what_would_have_aged_out)
+TEST(a_touch_keeps_blocks_that_would_have_aged_out)
 {
     struct prefix_index *index = make(plenty, 0);
     struct chain hot = chain_make(NULL, 0, 1000, 32);
@@ -218,7 +218,7 @@ TEST(a_touch_keeps_what_would_have_aged_out)
         chain_store(index, 0, &other);
         chain_store(index, 0, &hot);
         CHECK_EQ(chain_match(index, 0, &hot), 32);
-        // What was held already does not advance the clock.
+        // Blocks that were held already do not advance the clock.
         CHECK(chain_hit(index, 0, &other, 0).age < 64);
     }
     prefix_index_destroy(&index);
@@ -239,7 +239,7 @@ TEST(age_counts_the_new_blocks_since_the_last_touch)
     prefix_index_destroy(&index);
 }
 
-TEST(forget_older_drops_what_was_not_asked_for_lately)
+TEST(forget_older_drops_blocks_not_used_lately)
 {
     struct prefix_index *index = make(plenty, 0);
     struct chain a = chain_make(NULL, 0, 1, 16);
@@ -282,7 +282,7 @@ TEST(a_long_prompt_is_held_whole_just_after_forget_older)
     prefix_index_destroy(&index);
 }
 
-TEST(what_is_older_than_the_ttl_is_not_believed_and_then_freed)
+TEST(blocks_older_than_the_ttl_are_not_believed_and_then_freed)
 {
     struct prefix_index *index = make(plenty, 60);
     struct chain a = chain_make(NULL, 0, 1, 64);
@@ -303,7 +303,7 @@ TEST(what_is_older_than_the_ttl_is_not_believed_and_then_freed)
     prefix_index_destroy(&index);
 }
 
-TEST(a_full_index_drops_what_was_stored_longest_ago)
+TEST(a_full_index_drops_the_runs_stored_longest_ago)
 {
     struct prefix_index *index = make(64 << 10, 0);
     struct chain chains[100];

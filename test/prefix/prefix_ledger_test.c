@@ -78,7 +78,7 @@ static struct prefix_ledger_usage usage_of(const struct prefix_ledger *ledger)
     return usage;
 }
 
-TEST(what_was_entered_is_matched_and_nothing_else)
+TEST(only_entered_blocks_are_matched)
 {
     struct prefix_ledger *ledger = make(plenty);
     struct chain a = chain_make(NULL, 0, 1, 100);
@@ -118,7 +118,7 @@ TEST(blocks_that_come_one_by_one_make_full_runs)
     prefix_ledger_destroy(&ledger);
 }
 
-TEST(a_place_tells_its_key_and_is_the_same_for_everybody)
+TEST(a_place_has_its_key_and_is_the_same_for_all_backends)
 {
     struct prefix_ledger *ledger = make(plenty);
     struct chain a = chain_make(NULL, 0, 1, 100);
@@ -140,7 +140,7 @@ TEST(a_place_tells_its_key_and_is_the_same_for_everybody)
     prefix_ledger_destroy(&ledger);
 }
 
-TEST(chains_branch_at_any_block_and_nobody_moves)
+TEST(chains_branch_at_any_block_and_no_place_changes)
 {
     for (uint32_t at = 1; at < 40; at++) {
         struct prefix_ledger *ledger = make(plenty);
@@ -194,7 +194,7 @@ TEST(a_hole_ends_the_match_until_the_block_comes_back)
     prefix_ledger_destroy(&ledger);
 }
 
-TEST(blocks_that_are_left_together_may_be_of_many_runs_twice_there_and_none_at_all)
+TEST(blocks_left_together_may_be_of_many_runs_repeated_or_not_held)
 {
     struct prefix_ledger *ledger = make(plenty);
     struct chain a = chain_make(NULL, 0, 1, 48);
@@ -215,7 +215,7 @@ TEST(blocks_that_are_left_together_may_be_of_many_runs_twice_there_and_none_at_a
     prefix_ledger_destroy(&ledger);
 }
 
-TEST(a_run_goes_when_nobody_holds_any_of_its_blocks)
+TEST(a_run_is_freed_when_no_backend_holds_any_of_its_blocks)
 {
     struct prefix_ledger *ledger = make(plenty);
     struct chain a = chain_make(NULL, 0, 1, 48);
@@ -238,7 +238,7 @@ TEST(a_run_goes_when_nobody_holds_any_of_its_blocks)
 }
 
 // The run before goes and comes back with another end; what follows is where it was.
-TEST(what_outlives_the_run_before_it_is_found_behind_the_next_one)
+TEST(a_run_that_outlives_the_run_before_it_is_found_behind_the_next_one)
 {
     for (uint32_t at = 1; at < 16; at++) {
         struct prefix_ledger *ledger = make(plenty);
@@ -311,7 +311,7 @@ TEST(a_block_is_held_while_it_is_in_any_tier)
     prefix_ledger_destroy(&ledger);
 }
 
-TEST(a_hit_tells_how_many_blocks_are_no_faster_than_host_memory_or_disk)
+TEST(a_hit_counts_blocks_in_host_memory_and_on_disk)
 {
     struct prefix_ledger *ledger = make(plenty);
     struct chain a = chain_make(NULL, 0, 1, 100);
@@ -340,7 +340,7 @@ TEST(a_hit_tells_how_many_blocks_are_no_faster_than_host_memory_or_disk)
     prefix_ledger_destroy(&ledger);
 }
 
-TEST(to_enter_twice_and_to_leave_what_is_not_held_changes_nothing)
+TEST(entering_twice_and_leaving_blocks_not_held_changes_nothing)
 {
     struct prefix_ledger *ledger = make(plenty);
     struct chain a = chain_make(NULL, 0, 1, 40);
@@ -400,7 +400,7 @@ TEST(many_backends_hold_the_same_blocks)
     }
 }
 
-TEST(what_does_not_fit_is_refused_and_counted_and_nothing_else_goes)
+TEST(blocks_that_do_not_fit_are_refused_and_counted_and_no_other_leaves)
 {
     struct prefix_ledger *ledger = make(64 << 10);
     struct chain a = chain_make(NULL, 0, 1, 1000);

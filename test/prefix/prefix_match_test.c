@@ -59,7 +59,7 @@ TEST(hits_beyond_the_room_for_them_are_left_out)
     prefix_index_destroy(&index);
 }
 
-TEST(a_holder_of_the_end_without_the_beginning_is_no_hit)
+TEST(a_holder_of_the_end_without_the_first_block_is_not_a_hit)
 {
     struct prefix_index *index =
         prefix_index_create(&(struct prefix_limits){.memory = 1 << 20, .backend_count_max = 100});

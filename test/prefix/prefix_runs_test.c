@@ -88,7 +88,7 @@ static bool free_run_of_7(struct prefix_runs *runs)
     return id != 0;
 }
 
-TEST(who_can_make_room_is_asked_when_there_is_none)
+TEST(make_room_is_called_when_no_granule_is_free)
 {
     struct prefix_runs runs;
     make(&runs, prefix_runs_size_min());
@@ -208,7 +208,7 @@ TEST(every_holder_has_a_place_of_its_own)
     }
 }
 
-TEST(who_comes_back_gets_its_own_old_place)
+TEST(a_backend_that_comes_back_gets_its_old_place)
 {
     struct prefix_runs runs;
     make(&runs, sizeof(block));

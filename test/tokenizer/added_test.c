@@ -239,7 +239,7 @@ static uint32_t some_tokens(struct rng *rng, struct added_token tokens[token_max
     return count;
 }
 
-TEST(texts_of_fragments_give_what_the_rules_say)
+TEST(texts_of_fragments_match_as_by_the_plain_rules)
 {
     struct rng rng = {.state = 5};
     struct added_token tokens[token_max];

@@ -72,7 +72,7 @@ TEST(cuts_of_invalid_utf8_stay_within_the_text)
     CHECK_STR(cuts_of(&parts, "\xf7\xbf\xbf\xbf a"), "\xf7\xbf\xbf\xbf a");
 }
 
-TEST(where_gaps_get_a_space_no_place_follows_what_may_end_a_token)
+TEST(where_gaps_get_a_space_no_cut_follows_the_last_byte_of_an_added_token)
 {
     struct fixture_parts parts = {
         .pre_tokenizer = "{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"use_regex\":true}",

@@ -146,7 +146,7 @@ TEST(metaspace_may_split_before_every_space)
     CHECK_STR(fixture_ids_of(&parts, "o x"), "259 293");
 }
 
-TEST(a_part_has_neither_what_begins_nor_what_ends_a_text)
+TEST(a_part_has_no_special_ids_at_its_cuts)
 {
     struct tokenizer *tokenizer = fixture_load(&(struct fixture_parts){
         .normalizer = FIXTURE_LIKE_LLAMA2,
@@ -207,7 +207,7 @@ static enum status encode_long(const struct fixture_parts *parts, struct long_te
     return status;
 }
 
-TEST(a_long_gap_is_the_sum_of_its_parts_whatever_has_to_be_copied)
+TEST(a_long_gap_is_the_sum_of_its_parts_even_if_it_is_copied)
 {
     static const struct {
         struct fixture_parts parts;

@@ -5,8 +5,8 @@
 // The byte-level one has the bytes as the ids 0 to 255, spelled in the alphabet of such files, then
 //     256 he  257 ll  258 hell  259 hello  260 " w"  261 " wo"  262 "  "  263 "\n\n"  264 11
 // The SentencePiece one has
-//     0 <unk>  1 <s>  2 </s>  3 to 258 the bytes, <0x00> to <0xFF>  259 ▁  260 to 285 a to z  286 LF
-//     287 ▁a  288 ▁▁  289 he  290 ▁he  291 ll  292 ▁hell  293 o▁x
+//     0 <unk>  1 <s>  2 </s>  3 to 258 the bytes, <0x00> to <0xFF>  259 ▁  260 to 285 a to z
+//     286 LF  287 ▁a  288 ▁▁  289 he  290 ▁he  291 ll  292 ▁hell  293 o▁x
 #pragma once
 
 #include "base/base.h"

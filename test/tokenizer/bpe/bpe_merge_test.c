@@ -54,7 +54,7 @@ static bool is_merged_at_any_count(struct rng *rng, uint32_t count_first, uint32
     return is_same;
 }
 
-TEST(many_symbols_merge_as_few_do_whatever_the_order_of_ranks)
+TEST(many_symbols_merge_as_few_do_for_any_order_of_ranks)
 {
     struct rng rng = {.state = 2};
     for (uint32_t round = 0; round < 40; round++) {

@@ -165,7 +165,7 @@ static enum status encode_uncut(struct memo *memo, const struct tokenizer *token
     return status;
 }
 
-// Otherwise whoever sends one has a worker to himself.
+// Otherwise one such request would occupy its worker.
 TEST(texts_that_cannot_be_divided_into_portions_are_too_large)
 {
     static uint8_t long_text[memo_whole_max + 1];
@@ -277,7 +277,7 @@ TEST(too_little_memory_is_said_and_little_is_enough)
     memo_destroy(&memo);
 }
 
-TEST(prompts_that_begin_alike_are_encoded_as_if_alone)
+TEST(prompts_with_a_common_prefix_are_encoded_as_if_alone)
 {
     CHECK(crowd_run(1, 20 << 10, 1000));
     CHECK_EQ(crowd.wrong, 0);
@@ -287,7 +287,7 @@ TEST(prompts_that_begin_alike_are_encoded_as_if_alone)
     CHECK(crowd.known > 1000000);
 }
 
-TEST(threads_know_what_others_encoded)
+TEST(threads_share_encoded_segments)
 {
     CHECK(crowd_run(thread_max, 24 << 10, 300));
     CHECK_EQ(crowd.wrong, 0);

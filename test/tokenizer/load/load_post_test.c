@@ -39,7 +39,7 @@ TEST(a_template_puts_ids_around_a_text)
     CHECK_STR(ids_with(TEMPLATE(TEXT_A), ""), "");
 }
 
-TEST(a_text_that_begins_with_it_gets_a_second_one)
+TEST(a_text_that_begins_with_the_special_token_gets_a_second_one)
 {
     CHECK_STR(ids_with(TEMPLATE(SPECIAL("<s>") "," TEXT_A), "<s>hello"), "265 265 259");
 }

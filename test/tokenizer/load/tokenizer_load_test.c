@@ -39,7 +39,7 @@ TEST(another_version_is_refused)
               "version is not \"1.0\"");
 }
 
-TEST(every_beginning_of_a_file_is_refused)
+TEST(every_truncated_file_is_refused)
 {
     struct tokenizer_error error;
     struct tokenizer *tokenizer = NULL;

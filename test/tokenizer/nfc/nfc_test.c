@@ -43,7 +43,7 @@ TEST(letters_and_marks_become_letters)
     CHECK_STR(normalized("a\u0302\u0301 e\u0302\u0323"), "\u1ea5 \u1ec7");
 }
 
-TEST(one_way_characters_become_what_they_mean)
+TEST(one_way_characters_become_their_decomposition)
 {
     CHECK_STR(normalized("\u212b"), "\u00c5"); // angstrom
     CHECK_STR(normalized("\u2126"), "\u03a9"); // ohm
@@ -314,7 +314,7 @@ static size_t some_text(struct rng *rng, uint32_t count, uint8_t *out)
     return size;
 }
 
-TEST(texts_become_what_the_rules_make_of_them)
+TEST(texts_become_the_same_as_by_the_plain_rules)
 {
     struct rng rng = {.state = 1};
     for (unsigned i = 0; i < 60000; i++) {

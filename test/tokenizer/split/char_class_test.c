@@ -52,7 +52,7 @@ TEST(surrogates_are_nothing)
     }
 }
 
-TEST(ascii_is_what_everybody_knows)
+TEST(ascii_has_its_known_classes)
 {
     for (uint32_t c = 0; c < 128; c++) {
         bool is_upper = c >= 'A' && c <= 'Z';
@@ -70,7 +70,7 @@ TEST(ascii_is_what_everybody_knows)
 }
 
 // One of each kind that rules of splitting tell apart.
-TEST(characters_are_what_unicode_calls_them)
+TEST(characters_have_the_classes_of_unicode)
 {
     const struct {
         uint32_t point;

@@ -88,7 +88,7 @@ TEST(white_space_at_the_end_is_one_piece_for_cl100k_only)
     CHECK_PIECES(SPLIT_CL100K, "a\n\n  b", "a|\n\n| | b");
 }
 
-TEST(white_space_leaves_its_last_character_to_what_follows)
+TEST(white_space_leaves_its_last_character_to_the_next_piece)
 {
     CHECK_PIECES(SPLIT_LLAMA3, "a    b   1", "a|   | b|  | |1");
     CHECK_PIECES(SPLIT_LLAMA3, "a \u3000b", "a| |\u3000b");

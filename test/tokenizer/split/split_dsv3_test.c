@@ -20,7 +20,7 @@ TEST(ascii_signs_take_ascii_letters_only)
     CHECK_PIECES(SPLIT_DSV3, "!!a it's", "!!|a| it|'s");
 }
 
-TEST(numbers_go_by_three_and_end_what_is_before_them)
+TEST(numbers_go_by_three_and_end_the_piece_before_them)
 {
     CHECK_PIECES(SPLIT_DSV3, "a 1234  5", "a| |123|4|  |5");
 }

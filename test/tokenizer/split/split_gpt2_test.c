@@ -41,7 +41,7 @@ TEST(line_ends_are_white_space_like_any)
     CHECK_PIECES(SPLIT_GPT2, "a\n b\nc", "a|\n| b|\n|c");
 }
 
-TEST(a_digit_ends_what_is_before_it)
+TEST(a_digit_ends_the_piece_before_it)
 {
     CHECK_PIECES(SPLIT_DIGITS_GPT2, "a 12  3", "a| |1|2|  |3");
     CHECK_PIECES(SPLIT_GPT2, "a 12  3", "a| 12| | 3");
