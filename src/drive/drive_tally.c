@@ -141,16 +141,9 @@ void drive_tally_sum(struct drive_tally *tally, struct figures *out)
     out->bound_rate = -1;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    uint32_t one = *(const uint32_t *)a;
-    uint32_t other = *(const uint32_t *)b;
-    return (one > other) - (one < other);
-}
-
 double drive_tally_recent_ms(const struct drive_tally *tally, uint64_t now_us)
 {
-    uint32_t firsts[drive_recent_max];
+    double firsts[drive_recent_max];
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < drive_recent_max && i < tally->recent_count; i++) {
@@ -158,10 +151,5 @@ double drive_tally_recent_ms(const struct drive_tally *tally, uint64_t now_us)
             firsts[count++] = tally->recent[i].first_us;
         }
     }
-    if (count == 0) {
-        return -1;
-    }
-    qsort(firsts, count, sizeof(*firsts), ascending);
-    uint32_t middle = count / 2;
-    return (double)firsts[middle] / 1000;
+    return count > 0 ? figures_median(firsts, count) / 1000 : -1;
 }

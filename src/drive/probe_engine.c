@@ -167,19 +167,6 @@ static bool probe_ask(struct probe *probe, const struct probe_prompt *prompt, ui
 
 // ---- measuring
 
-static int probe_compare(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double probe_median(double *values, uint32_t count)
-{
-    qsort(values, count, sizeof(values[0]), probe_compare);
-    return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
 static void probe_keep(struct point *point, double first, double second, double ms)
 {
     if (ms > 0 && first >= 0 && second >= 1) {
@@ -277,7 +264,7 @@ static void measure_decode(struct probe *probe, struct point *point, uint64_t id
     uint32_t count = gaps_of(probe, point->batch, gaps, &made);
     if (count >= gap_count_min) {
         double context = floor((double)probe->requests[0].usage.prompt_tokens + made);
-        probe_keep(point, point->batch, context, probe_median(gaps, count) / 1e3);
+        probe_keep(point, point->batch, context, figures_median(gaps, count) / 1e3);
     }
 }
 
@@ -478,7 +465,7 @@ static bool read_limits(struct probe *probe)
         }
         times[i] = (double)page.took_us;
     }
-    probe->overhead_us = probe_median(times, rounds_max);
+    probe->overhead_us = figures_median(times, rounds_max);
     return true;
 }
 
@@ -504,7 +491,7 @@ static bool read_words(struct probe *probe)
 
 static int compare_rows(const void *a, const void *b)
 {
-    return probe_compare(&((const struct calibration_row *)a)->ms,
+    return figures_order(&((const struct calibration_row *)a)->ms,
                          &((const struct calibration_row *)b)->ms);
 }
 

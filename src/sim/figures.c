@@ -37,6 +37,13 @@ int figures_order(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
+double figures_median(double *values, uint32_t count)
+{
+    ASSERT(count > 0);
+    qsort(values, count, sizeof(*values), figures_order);
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
 // Between the two nearest of the sorted values, in proportion.
 static double figures_percentile(const double *sorted, uint32_t count, double percent)
 {

@@ -57,3 +57,6 @@ void figures_sum(const struct figure_sample *samples, uint32_t sample_count, dou
 
 // The order of two doubles, for qsort.
 int figures_order(const void *a, const void *b);
+
+// Sorts the values, of which there is at least one.
+double figures_median(double *values, uint32_t count);

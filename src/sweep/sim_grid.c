@@ -144,13 +144,6 @@ static bool grid_read_models(const struct sim_words *words, struct sim_grid *out
                                       : read_shipped(&words->model, out);
 }
 
-static int grid_by_value(const void *a, const void *b)
-{
-    double one = *(const double *)a;
-    double other = *(const double *)b;
-    return (one > other) - (one < other);
-}
-
 // Copies the numbers, or the default, in ascending order.  Returns how many.
 static uint32_t sort_numbers(const struct flag_numbers *numbers, double otherwise, double *out)
 {
@@ -159,7 +152,7 @@ static uint32_t sort_numbers(const struct flag_numbers *numbers, double otherwis
         *out = otherwise;
         return 1;
     }
-    qsort(out, numbers->count, sizeof(*out), grid_by_value);
+    qsort(out, numbers->count, sizeof(*out), figures_order);
     return numbers->count;
 }
 

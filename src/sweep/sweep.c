@@ -223,19 +223,6 @@ static uint32_t *longest_first(const struct sweep *sweep)
     return order;
 }
 
-static int sweep_by_value(const void *a, const void *b)
-{
-    double one = *(const double *)a;
-    double other = *(const double *)b;
-    return (one > other) - (one < other);
-}
-
-static double sweep_median(double *values, uint32_t count)
-{
-    qsort(values, count, sizeof(*values), sweep_by_value);
-    return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
 // Behind its two counts a struct figures has nothing but numbers, the curve included.
 enum {
     figure_numbers = (sizeof(struct figures) - offsetof(struct figures, span_s)) / sizeof(double)
@@ -255,7 +242,7 @@ static void sum_cell(struct sweep_cell *cell, uint32_t seed_count, double *space
         for (uint32_t s = 0; s < seed_count; s++) {
             space[s] = numbers_of(&cell->runs[s].result.figures)[i];
         }
-        numbers[i] = sweep_median(space, seed_count);
+        numbers[i] = figures_median(space, seed_count);
     }
     for (uint32_t s = 0; s < seed_count; s++) {
         space[s] = cell->runs[s].wall_s;
@@ -264,7 +251,7 @@ static void sum_cell(struct sweep_cell *cell, uint32_t seed_count, double *space
         cell->figures.failed_count =
             failed > cell->figures.failed_count ? failed : cell->figures.failed_count;
     }
-    cell->wall_s = sweep_median(space, seed_count);
+    cell->wall_s = figures_median(space, seed_count);
 }
 
 static void sum_cells(struct sweep *sweep, double *space)

@@ -195,3 +195,11 @@ TEST(the_order_of_the_samples_does_not_change_a_bit)
         CHECK(one.ttft_curve[i] == two.ttft_curve[i]);
     }
 }
+
+TEST(the_median_of_an_even_number_lies_between_the_middle_two)
+{
+    double odd[] = {9, 1, 5};
+    double even[] = {8, 1, 2, 4};
+    CHECK(figures_median(odd, 3) == 5);
+    CHECK(figures_median(even, 4) == 3);
+}

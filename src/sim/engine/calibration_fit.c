@@ -351,8 +351,7 @@ void calibration_judge(const struct calibration_model *model, const struct step_
             fit.worst_is_decode = is_decode;
         }
     }
-    qsort(errors, count, sizeof(errors[0]), figures_order);
-    fit.median_error = (errors[(count - 1) / 2] + errors[count / 2]) / 2;
+    fit.median_error = figures_median(errors, count);
     *out = fit;
 }
 
