@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "engine/engine_site_internal.h"
 #include "net/tcp.h"
+#include "sys/mutex.h"
 #include "sys/thread.h"
 
 #include <stdio.h>
@@ -25,11 +26,9 @@ struct engine_crew {
     struct engine_server *server;
     struct thread *thread;
     uint32_t index;
-
-    // Written by any crew, taken by this one.
-    struct {
-        _Alignas(64) _Atomic(struct order *) orders; // the newest first
-    } shared;
+    struct mutex mutex;   // of the orders, which any crew adds and this one takes
+    struct order *orders; // the oldest first
+    struct order **orders_end;
 };
 
 struct engine_server {
@@ -54,7 +53,7 @@ static void site_apply_order(struct engine_site *site, const struct order *order
         engine_site_clear_faults(site);
         return;
     }
-    // Freed: all threads have read it.
+    // The site that sent it has checked the body.
     enum status status = engine_site_order(site, slice_of(order->body, order->size), error);
     ASSERT(status == STATUS_OK);
 }
@@ -69,15 +68,11 @@ static void crew_apply_order(struct engine_crew *crew, const struct order *order
 
 static struct order *crew_take_orders(struct engine_crew *crew)
 {
-    struct order *newest =
-        atomic_exchange_explicit(&crew->shared.orders, NULL, memory_order_acquire);
-    struct order *oldest = NULL;
-    while (newest != NULL) {
-        struct order *next = newest->next;
-        newest->next = oldest;
-        oldest = newest;
-        newest = next;
-    }
+    mutex_lock(&crew->mutex);
+    struct order *oldest = crew->orders;
+    crew->orders = NULL;
+    crew->orders_end = &crew->orders;
+    mutex_unlock(&crew->mutex);
     return oldest;
 }
 
@@ -102,10 +97,11 @@ static void crew_send_order(struct engine_crew *crew, struct slice body, bool is
     if (body.size > 0) {
         memcpy(order->body, body.bytes, body.size);
     }
-    order->next = atomic_load_explicit(&crew->shared.orders, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&crew->shared.orders, &order->next, order,
-                                                  memory_order_release, memory_order_relaxed)) {
-    }
+    order->next = NULL;
+    mutex_lock(&crew->mutex);
+    *crew->orders_end = order;
+    crew->orders_end = &order->next;
+    mutex_unlock(&crew->mutex);
     loop_wake(crew->group.loop);
 }
 
@@ -129,6 +125,8 @@ static enum status crew_init(struct engine_crew *crew, struct engine_server *ser
 
     crew->server = server;
     crew->index = index;
+    crew->orders_end = &crew->orders;
+    mutex_init(&crew->mutex);
     group->tell_all = tell_all;
     group->owner = crew;
     group->scratch_size = 65536 + engine_response_document_room(server->profile.context_max) +
@@ -161,6 +159,7 @@ static void crew_fini(struct engine_crew *crew)
         free(order);
         order = next;
     }
+    mutex_fini(&crew->mutex);
     loop_destroy(&crew->group.loop);
     prompt_reader_destroy(&crew->group.reader);
     free(crew->group.scratch);
@@ -172,11 +171,10 @@ static enum status start_all(struct engine_server *server, char error[engine_ser
 
     snprintf(error, engine_server_error_size, "memory or descriptors are short");
     server->sites = calloc(server->options.count, sizeof(struct engine_site));
-    server->crews = aligned_alloc(64, server->crew_count * sizeof(struct engine_crew));
+    server->crews = calloc(server->crew_count, sizeof(struct engine_crew));
     if (server->sites == NULL || server->crews == NULL) {
         return STATUS_EXHAUSTED;
     }
-    memset(server->crews, 0, server->crew_count * sizeof(struct engine_crew));
     for (uint32_t i = 0; i < server->crew_count && status == STATUS_OK; i++) {
         status = crew_init(&server->crews[i], server, i);
     }
