@@ -109,7 +109,7 @@ void fleet_destroy(struct fleet **fleet_ptr)
     }
     for (uint32_t i = 0; i < fleet->entry_count; i++) {
         free_models(&fleet->entries[i].models, &fleet->entries[i].model_count);
-        backend_free(&fleet->entries[i].backend);
+        backend_free(&fleet->entries[i].member.backend);
     }
     for (uint32_t i = 0; fleet->pools != NULL && i < fleet->limits.pool_count; i++) {
         free_models(&fleet->pools[i].models, &fleet->pools[i].count);
@@ -125,7 +125,7 @@ void fleet_destroy(struct fleet **fleet_ptr)
 static struct fleet_entry *fleet_entry_of(const struct fleet *fleet, const struct backend *backend)
 {
     for (uint32_t i = 0; i < fleet->entry_count; i++) {
-        if (fleet->entries[i].backend == backend) {
+        if (fleet->entries[i].member.backend == backend) {
             return &fleet->entries[i];
         }
     }
@@ -204,7 +204,7 @@ struct backend *fleet_add(struct fleet *fleet, const struct fleet_spec *spec)
     backend->server = spec->server != 0 ? spec->server : backend->id;
     fleet->slots[slot] = backend;
     fleet->entries[fleet->entry_count++] =
-        (struct fleet_entry){.backend = backend, .weight = spec->weight};
+        (struct fleet_entry){.member = {backend, slot, spec->weight, false}};
     fleet->changed = true;
     if (spec->model_count > 0) {
         struct fleet_entry *entry = &fleet->entries[fleet->entry_count - 1];
@@ -248,13 +248,13 @@ void fleet_remove(struct fleet *fleet, struct backend *backend)
 void fleet_set_weight(struct fleet *fleet, struct backend *backend, uint32_t weight)
 {
     ASSERT(weight > 0);
-    fleet_entry_of(fleet, backend)->weight = weight;
+    fleet_entry_of(fleet, backend)->member.weight = weight;
     fleet->changed = true;
 }
 
 void fleet_set_draining(struct fleet *fleet, struct backend *backend, bool draining)
 {
-    fleet_entry_of(fleet, backend)->draining = draining;
+    fleet_entry_of(fleet, backend)->member.draining = draining;
     fleet->changed = true;
 }
 
@@ -386,40 +386,27 @@ void fleet_reclaim(struct fleet *fleet)
 
 struct backend *fleet_at(const struct fleet *fleet, uint32_t position)
 {
-    return position < fleet->entry_count ? fleet->entries[position].backend : NULL;
+    return position < fleet->entry_count ? fleet->entries[position].member.backend : NULL;
 }
 
-bool fleet_member_at(const struct fleet *fleet, uint32_t position, struct fleet_member *out)
+const struct fleet_member *fleet_member_at(const struct fleet *fleet, uint32_t position)
 {
-    if (position >= fleet->entry_count) {
-        return false;
-    }
-    const struct fleet_entry *entry = &fleet->entries[position];
-    *out = (struct fleet_member){.backend = entry->backend,
-                                 .slot = entry->backend->slot,
-                                 .weight = entry->weight,
-                                 .draining = entry->draining};
-    return true;
+    return position < fleet->entry_count ? &fleet->entries[position].member : NULL;
 }
 
 struct backend *fleet_find(const struct fleet *fleet, uint64_t id)
 {
     for (uint32_t i = 0; i < fleet->entry_count; i++) {
-        if (fleet->entries[i].backend->id == id) {
-            return fleet->entries[i].backend;
+        if (fleet->entries[i].member.backend->id == id) {
+            return fleet->entries[i].member.backend;
         }
     }
     return NULL;
 }
 
-uint32_t fleet_weight(const struct fleet *fleet, const struct backend *backend)
+const struct fleet_member *fleet_member(const struct fleet *fleet, const struct backend *backend)
 {
-    return fleet_entry_of(fleet, backend)->weight;
-}
-
-bool fleet_is_draining(const struct fleet *fleet, const struct backend *backend)
-{
-    return fleet_entry_of(fleet, backend)->draining;
+    return &fleet_entry_of(fleet, backend)->member;
 }
 
 const char *fleet_model_name(const struct fleet *fleet, const struct backend *backend,

@@ -128,9 +128,8 @@ void fleet_reclaim(struct fleet *fleet);
 struct backend *fleet_at(const struct fleet *fleet, uint32_t position);
 struct backend *fleet_find(const struct fleet *fleet, uint64_t id);
 // The same with weight and draining, for walks over all: the calls below search the list.
-bool fleet_member_at(const struct fleet *fleet, uint32_t position, struct fleet_member *out);
-uint32_t fleet_weight(const struct fleet *fleet, const struct backend *backend);
-bool fleet_is_draining(const struct fleet *fleet, const struct backend *backend);
+const struct fleet_member *fleet_member_at(const struct fleet *fleet, uint32_t position);
+const struct fleet_member *fleet_member(const struct fleet *fleet, const struct backend *backend);
 const char *fleet_model_name(const struct fleet *fleet, const struct backend *backend,
                              uint32_t position);
 

@@ -6,9 +6,7 @@
 #include "fleet/fleet.h"
 
 struct fleet_entry {
-    struct backend *backend;
-    uint32_t weight;
-    bool draining;
+    struct fleet_member member;
     bool models_known;
     bool models_fixed; // by the operator
     struct fleet_model *models;

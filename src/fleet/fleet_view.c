@@ -118,11 +118,8 @@ static void add_members(struct view_build *build)
 
     for (uint32_t i = 0; i < fleet->entry_count; i++) {
         const struct fleet_entry *entry = &fleet->entries[i];
-        view->members[view->member_count++] = (struct fleet_member){.backend = entry->backend,
-                                                                    .slot = entry->backend->slot,
-                                                                    .weight = entry->weight,
-                                                                    .draining = entry->draining};
-        view->has_healthy |= is_healthy(entry->backend);
+        view->members[view->member_count++] = entry->member;
+        view->has_healthy |= is_healthy(entry->member.backend);
     }
 }
 
@@ -170,7 +167,8 @@ static struct fleet_view_model *view_add_model(struct view_build *build, const c
 static bool pool_is_healthy(const struct fleet *fleet, uint32_t pool)
 {
     for (uint32_t i = 0; i < fleet->entry_count; i++) {
-        if (fleet->entries[i].backend->pool == pool && is_healthy(fleet->entries[i].backend)) {
+        if (fleet->entries[i].member.backend->pool == pool &&
+            is_healthy(fleet->entries[i].member.backend)) {
             return true;
         }
     }
@@ -201,8 +199,8 @@ static void add_learned(struct view_build *build, uint32_t pool)
 
     for (uint32_t i = 0; i < fleet->entry_count; i++) {
         const struct fleet_entry *entry = &fleet->entries[i];
-        bool healthy = is_healthy(entry->backend);
-        for (uint32_t m = 0; entry->backend->pool == pool && m < entry->model_count; m++) {
+        bool healthy = is_healthy(entry->member.backend);
+        for (uint32_t m = 0; entry->member.backend->pool == pool && m < entry->model_count; m++) {
             places[m] = view_describe_model(build, entry->models[m].name, pool,
                                             healthy ? entry->models[m].document : NULL);
             if (places[m] != nowhere) {
@@ -239,7 +237,7 @@ typedef void visit_fn(struct view_build *build, struct fleet_group *group, uint3
 
 static void visit_all_of_pool(struct view_build *build, uint32_t member, visit_fn *visit)
 {
-    uint32_t pool = build->fleet->entries[member].backend->pool;
+    uint32_t pool = build->fleet->entries[member].member.backend->pool;
     for (uint32_t at = 0; at <= build->view->model_mask; at++) {
         struct fleet_view_model *model = &build->view->models[at];
         if (model->name != NULL && model->group.pool == pool) {
@@ -266,7 +264,7 @@ static void visit_servers(struct view_build *build, visit_fn *visit)
             }
             build->marks[places[m]] = i + 1;
             struct fleet_group *group = &build->view->models[places[m]].group;
-            if (group->pool == entry->backend->pool) {
+            if (group->pool == entry->member.backend->pool) {
                 visit(build, group, i);
             }
         }
@@ -311,7 +309,7 @@ static void add_any(struct view_build *build)
     for (uint32_t p = 0; p < fleet->limits.pool_count && view->any_model.count == 0; p++) {
         view->any_model.pool = p;
         for (uint32_t i = 0; i < fleet->entry_count; i++) {
-            if (fleet->entries[i].backend->pool == p && !fleet->entries[i].models_known) {
+            if (fleet->entries[i].member.backend->pool == p && !fleet->entries[i].models_known) {
                 view->lists[build->list_at++] = i;
                 view->any_model.count++;
             }

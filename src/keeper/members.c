@@ -17,8 +17,8 @@ uint32_t members_of(const struct fleet *fleet, uint64_t now_ms, struct chronicle
             .id = backend->id,
             .slot = backend->slot,
             .pool = backend->pool,
-            .is_usable =
-                !fleet_is_draining(fleet, backend) && backend_tier(backend, now_ms) != BACKEND_DOWN,
+            .is_usable = !fleet_member(fleet, backend)->draining &&
+                         backend_tier(backend, now_ms) != BACKEND_DOWN,
             .cache_tokens = load.cache_tokens,
             .token_ms = load.prefill_ms,
         };

@@ -42,7 +42,7 @@ TEST(addresses_that_stay_in_the_records_keep_their_backends)
     clock_push_ms(1000);
     TURN_UNTIL(&scene, fleet_is(&scene, "engines.test:8000#10.0.0.2 engines.test:8000#10.0.0.3"));
     CHECK_EQ(id_of(&scene, "http://engines.test:8000#10.0.0.2"), two);
-    CHECK_EQ(fleet_weight(scene.fleet, fleet_find(scene.fleet, two)), 9);
+    CHECK_EQ(fleet_member(scene.fleet, fleet_find(scene.fleet, two))->weight, 9);
     CHECK(scene.changed_count > changed_count);
     scene_close(&scene);
 }

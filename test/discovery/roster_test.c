@@ -29,14 +29,14 @@ TEST(addresses_are_backends_at_once_and_in_order)
     CHECK_EQ(first->port, 8000);
     CHECK(!first->tls);
     CHECK_STR(first->authorization, "Bearer common");
-    CHECK_EQ(fleet_weight(scene.fleet, first), 1);
+    CHECK_EQ(fleet_member(scene.fleet, first)->weight, 1);
     CHECK(fleet_model_name(scene.fleet, first, 0) == NULL);
     ASSERT(address_parse("[2001:db8::1]:443", &expected) == STATUS_OK);
     CHECK(address_equal(&second->address, &expected));
     CHECK(second->tls);
     CHECK_EQ(second->pool, 1);
     CHECK_STR(second->authorization, "Bearer own");
-    CHECK_EQ(fleet_weight(scene.fleet, second), 7);
+    CHECK_EQ(fleet_member(scene.fleet, second)->weight, 7);
     CHECK_STR(fleet_model_name(scene.fleet, second, 1), "n");
     CHECK_EQ(scene.server.question_count, 0);
     scene_close(&scene);
@@ -88,14 +88,14 @@ TEST(a_changed_weight_keeps_the_backend)
                        " {url: 'http://engines.test:8000', weight: 6}]");
     for (uint32_t i = 0; i < 3; i++) {
         CHECK_EQ(fleet_at(scene.fleet, i)->id, ids[i]);
-        CHECK_EQ(fleet_weight(scene.fleet, fleet_at(scene.fleet, i)), i == 0 ? 5 : 6);
+        CHECK_EQ(fleet_member(scene.fleet, fleet_at(scene.fleet, i))->weight, i == 0 ? 5 : 6);
     }
     // An address that comes later has it too.
     set_records(&scene, two_and_three, 2);
     clock_push_ms(20000);
     TURN_UNTIL(&scene, find_url(&scene, "http://engines.test:8000#10.0.0.3") != NULL);
     const struct backend *late = find_url(&scene, "http://engines.test:8000#10.0.0.3");
-    CHECK_EQ(fleet_weight(scene.fleet, late), 6);
+    CHECK_EQ(fleet_member(scene.fleet, late)->weight, 6);
     scene_close(&scene);
 }
 

@@ -97,11 +97,10 @@ TEST(finds_weights_draining_and_names)
     CHECK(fleet_find(fleet, a->id) == a);
     CHECK(fleet_find(fleet, a->id + 1) == NULL);
     CHECK(fleet_at(fleet, 0) == a && fleet_at(fleet, 1) == NULL);
-    CHECK_EQ(fleet_weight(fleet, a), 7);
-    CHECK(fleet_is_draining(fleet, a));
-    struct fleet_member member;
-    CHECK(fleet_member_at(fleet, 0, &member));
-    CHECK(member.backend == a && member.slot == a->slot && member.weight == 7 && member.draining);
+    const struct fleet_member *member = fleet_member(fleet, a);
+    CHECK(member->backend == a && member->slot == a->slot);
+    CHECK(member->weight == 7 && member->draining);
+    CHECK(fleet_member_at(fleet, 0) == member && fleet_member_at(fleet, 1) == NULL);
     CHECK(fleet_model_name(fleet, a, 0) == NULL);
     serve(fleet, a, "m");
     CHECK_STR(fleet_model_name(fleet, a, 0), "m");

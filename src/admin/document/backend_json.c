@@ -49,14 +49,14 @@ void backend_json_put_summary(const struct admin_options *options, const struct 
                               uint64_t now_ms, struct json_writer *json)
 {
     const struct fleet *fleet = options->fleet;
-    bool draining = fleet_is_draining(fleet, backend);
+    const struct fleet_member *member = fleet_member(fleet, backend);
     const char *name;
 
     json_put_u64(json, "id", backend->id);
     json_put_str(json, "url", backend->url);
     json_put_str(json, "pool", config_pool_name(*options->config, backend->pool));
-    json_put_u64(json, "weight", fleet_weight(fleet, backend));
-    json_put_str(json, "state", draining ? "draining" : backend_state(backend, now_ms));
+    json_put_u64(json, "weight", member->weight);
+    json_put_str(json, "state", member->draining ? "draining" : backend_state(backend, now_ms));
     json_put_u64(json, "in_flight",
                  atomic_load_explicit(&backend->shared.in_flight, memory_order_relaxed));
     json_put_u64(json, "requests",

@@ -277,11 +277,11 @@ bool metrics_samples_take(const struct metrics_page_input *input, const struct m
     struct metrics_row *row = out->rows;
     take_router(row->values, input);
     row++;
-    struct fleet_member member;
-    for (uint32_t i = 0; fleet_member_at(input->fleet, i, &member); i++, row++) {
-        row->backend = member.backend;
+    const struct fleet_member *member;
+    for (uint32_t i = 0; (member = fleet_member_at(input->fleet, i)) != NULL; i++, row++) {
+        row->backend = member->backend;
         name_row(row, "backend", row->backend->url, &label_at);
-        take_state(row, &member, input->now_ms);
+        take_state(row, member, input->now_ms);
         take_load(row, input->now_ms);
         if (meters_sum_worker_count(sum) > 0) {
             take_counts(row, sum);

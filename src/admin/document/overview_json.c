@@ -252,7 +252,7 @@ static void put_overview_backend(const struct admin_options *options, const stru
                                  uint64_t now_ms, struct json_writer *json)
 {
     backend_json_put_summary(options, backend, now_ms, json);
-    json_put_bool(json, "draining", fleet_is_draining(options->fleet, backend));
+    json_put_bool(json, "draining", fleet_member(options->fleet, backend)->draining);
     json_put_str(json, "events", backend_events_text(backend));
     put_overview_load(backend, now_ms, json);
 }
