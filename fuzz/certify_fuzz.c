@@ -73,7 +73,7 @@ static enum certify_verdict answer(struct certify *certify, uint16_t status, str
     if (body.size > 0) {
         memcpy(copy, body.bytes, body.size);
     }
-    enum certify_verdict verdict = certify_answer(certify, status, slice_of(copy, body.size));
+    enum certify_verdict verdict = certify_response(certify, status, slice_of(copy, body.size));
     free(copy);
     return verdict;
 }
@@ -89,7 +89,7 @@ static enum certify_verdict answer_line(struct certify *certify,
     if (!slice_is(body, "=")) {
         return answer(certify, status, body);
     }
-    status = tiny_engine_answer(&engine, question->path, question->body, &said);
+    status = tiny_engine_respond(&engine, question->path, question->body, &said);
     ASSERT(!said.overflow);
     enum certify_verdict verdict = answer(certify, status, text_slice(&said));
     ASSERT(verdict != CERTIFY_IMPOSSIBLE);

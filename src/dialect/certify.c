@@ -10,17 +10,17 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-// How an engine can be asked.
-enum form {
+// The forms of endpoints that return token ids.
+enum certify_form {
     FORM_TOKENIZE, // {"messages"|"prompt"} -> {"tokens": [...]}
     FORM_RENDER,   // the request itself -> {"token_ids": [...]}
     FORM_LLAMA,    // the request -> {"prompt": text}, then {"content": text} -> {"tokens": [...]}
 };
 
-static const struct way {
+static const struct certify_way {
     const char *chat_path;
     const char *text_path;
-    enum form form;
+    enum certify_form form;
 } ways[] = {
     {"/tokenize", "/tokenize", FORM_TOKENIZE},
     {"/v1/tokenize", "/v1/tokenize", FORM_TOKENIZE},
@@ -29,7 +29,7 @@ static const struct way {
 };
 enum { WAY_TOKENIZE, WAY_TOKENIZE_V1, WAY_RENDER, WAY_LLAMA, WAY_NONE };
 
-// The ways that are tried, in order, until the engine has one.
+// The endpoints to try, in order, until the engine has one.
 static const uint8_t ways_of[][4] = {
     [DIALECT_VLLM] = {WAY_TOKENIZE, WAY_RENDER, WAY_NONE},
     [DIALECT_SGLANG] = {WAY_TOKENIZE, WAY_TOKENIZE_V1, WAY_NONE},
@@ -37,19 +37,20 @@ static const uint8_t ways_of[][4] = {
     [DIALECT_PLAIN] = {WAY_TOKENIZE, WAY_RENDER, WAY_LLAMA, WAY_NONE},
 };
 
-static const struct way *way_of(const struct certify *certify)
+static const struct certify_way *way_of(const struct certify *certify)
 {
     uint8_t way = ways_of[certify->dialect->engine][certify->way];
     return way == WAY_NONE ? NULL : &ways[way];
 }
 
-// Cases with members that only the request itself can have are rendered, not tokenized.
-static bool is_rendered(const struct way *way, const struct certify_case *item)
+// Cases with members that /tokenize does not know are rendered instead.
+static bool is_rendered(const struct certify_way *way, const struct certify_case *item)
 {
     return item->is_chat_only && way->form == FORM_TOKENIZE;
 }
 
-static const struct way *way_for(const struct way *way, const struct certify_case *item)
+static const struct certify_way *way_for(const struct certify_way *way,
+                                         const struct certify_case *item)
 {
     return is_rendered(way, item) ? &ways[WAY_RENDER] : way;
 }
@@ -83,7 +84,7 @@ __attribute__((format(printf, 2, 3))) static void certify_note(struct certify *c
     va_end(arguments);
 }
 
-// Computes our own ids.  False: we have none.
+// False: the case has no ids here.
 static bool compute_our_ids(struct certify *certify, const struct certify_case *item,
                             struct slice body)
 {
@@ -99,7 +100,7 @@ static bool compute_our_ids(struct certify *certify, const struct certify_case *
 
 bool certify_question(struct certify *certify, struct text *space, struct certify_question *out)
 {
-    const struct way *way = way_of(certify);
+    const struct certify_way *way = way_of(certify);
 
     for (; way != NULL && certify->case_index < certify_case_count(); certify->case_index++) {
         const struct certify_case *item = certify_case(certify->case_index);
@@ -111,7 +112,7 @@ bool certify_question(struct certify *certify, struct text *space, struct certif
             .body = text_slice(space),
         };
         if (!space->overflow && compute_our_ids(certify, item, out->body)) {
-            // llama.cpp's tokenizer takes a text; that of a chat has been asked for before.
+            // llama.cpp's tokenizer takes a text; for a chat, an earlier response has confirmed it.
             if (way->form == FORM_LLAMA && (item->is_completion || certify->has_text)) {
                 *space = text_over(space->bytes, space->capacity);
                 text_add_str(space, "{\"add_special\":true,\"parse_special\":true,\"content\":");
@@ -127,7 +128,7 @@ bool certify_question(struct certify *certify, struct text *space, struct certif
     return false;
 }
 
-// Compares one array of numbers with ours.
+// Compares the engine's array of ids with ours.
 static bool ids_agree(struct certify *certify, struct slice array)
 {
     struct json json = json_inside(array);
@@ -154,7 +155,7 @@ static bool ids_agree(struct certify *certify, struct slice array)
 
 static bool text_agrees(struct certify *certify, const struct json_value *text)
 {
-    // There is more than one way to escape a text: compare them unescaped.
+    // A text can be escaped in several ways: compare it unescaped.
     struct slice ours = token_reader_text(certify->reader);
     uint8_t space[16384];
     struct slice theirs = {0};
@@ -168,7 +169,7 @@ static bool text_agrees(struct certify *certify, const struct json_value *text)
     return true;
 }
 
-// The engine's list of ids, under any of its names; empty when the response has none.
+// The list of ids in a response, under any of its names; empty: it has none.
 static struct slice find_response_ids(struct slice body)
 {
     static const char *const names[] = {"tokens", "token_ids"};
@@ -176,7 +177,7 @@ static struct slice find_response_ids(struct slice body)
     struct json json = json_open(body);
     struct json_item item;
 
-    // /v1/completions/render has a list with one object for each prompt.
+    // /v1/completions/render returns a list with one object for each prompt.
     if (json_next_whole(&json, &item) && item.value.kind == JSON_ARRAY) {
         json = json_inside(item.value.raw);
         if (json_next_whole(&json, &item)) {
@@ -210,7 +211,7 @@ static enum certify_verdict end_case(struct certify *certify, enum certify_verdi
     return verdict;
 }
 
-// The engine does not have this path: take the next way, if any.
+// The engine does not have this endpoint: try the next one.
 static enum certify_verdict try_other_way(struct certify *certify)
 {
     certify->way++;
@@ -235,12 +236,12 @@ static bool is_busy(uint16_t status)
     return status == 429 || status == 502 || status == 503 || status == 504;
 }
 
-enum certify_verdict certify_answer(struct certify *certify, uint16_t status, struct slice body)
+enum certify_verdict certify_response(struct certify *certify, uint16_t status, struct slice body)
 {
-    const struct way *way = way_of(certify);
+    const struct certify_way *way = way_of(certify);
     const struct certify_case *item = certify_case(certify->case_index);
 
-    ASSERT(way != NULL); // certify_question said true
+    ASSERT(way != NULL); // certify_question returned true
     if (is_busy(status)) {
         certify_note(certify, "the engine responds with status %u", status);
         return CERTIFY_IMPOSSIBLE;
@@ -279,10 +280,7 @@ uint32_t certify_result(const struct certify *certify)
 
     for (uint32_t i = 0; i < certify->differed_count; i++) {
         uint32_t suspects = certify->differing[i] & ~certify->innocent;
-        // PLAIN, which every request uses, is not to blame if the request has other features.
-        uint32_t special = certify->differing[i] & ~(uint32_t)CHAT_PLAIN_SHAPE;
-        uint32_t all = special != 0 ? special : certify->differing[i];
-        blamed |= suspects != 0 ? suspects : all;
+        blamed |= suspects != 0 ? suspects : chat_shape_blamed(certify->differing[i]);
     }
     ASSERT(certify->differed_count == 0 || blamed != 0);
     uint32_t result = certify->innocent & ~blamed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows are JSON that the preprocessor makes strings of.
+// The preprocessor turns the JSON of the rows into strings.
 
 #include "dialect/certify_suite.h"
 

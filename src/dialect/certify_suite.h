@@ -4,12 +4,11 @@
 // with the engine's own.
 //
 // Every feature of a chat is in one case alone, or with as few others as possible, and in other
-// cases with the features that it comes with in practice.  The texts are those that tokenizers
-// treat differently: scripts, marks that compose, runs of white space, digits, code, emoji, special
-// tokens.
+// cases together with the features that accompany it in practice.  The texts are hard for
+// tokenizers: scripts, combining marks, runs of white space, digits, code, emoji, special tokens.
 //
-// A case is the members of a request's object without the braces, so that the sender can add the
-// model and other members that an endpoint requires:
+// A case has the members of a request without the braces, so that the sender can add the model and
+// other members that an endpoint requires:
 //
 //     {"model":"m",<members of the case>}
 #pragma once
@@ -18,7 +17,7 @@
 #include <stdint.h>
 
 struct certify_case {
-    const char *name;    // of its own, for reports
+    const char *name;    // unique, for reports
     const char *members; // the members: "messages":[...], "tools":[...], ...; or "prompt":"..."
     bool is_completion;  // has a prompt, no messages: special tokens are added
     bool is_chat_only;   // has a member that vLLM's /tokenize does not know, and ignores

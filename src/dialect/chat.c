@@ -15,7 +15,7 @@ static const char *const body_names[] = {
 };
 enum { chat_field_unfollowed = CHAT_FIELD_CONTINUE }; // the first of them
 
-// Arguments of apply_chat_template and functions of templates: they cannot be variables.
+// Arguments of apply_chat_template and functions of templates cannot be variables.
 static const char *const reserved_kwargs[] = {
     "add_generation_prompt",
     "chat_template",
@@ -41,7 +41,7 @@ static const char *const reserved_kwargs[] = {
     "truncation",
 };
 
-// chat_dict_put takes time in proportion to the number of members.
+// chat_dict_put is linear in the number of members.
 enum { kwargs_count_max = 64 };
 
 static const struct value_dict no_kwargs;
@@ -180,7 +180,7 @@ static const struct chat_maker *const chat_makers[] = {
     [DIALECT_PLAIN] = &chat_plain,
 };
 
-// The message that the cursor has handed out, as it is; it is read for its shape.
+// Reads a message twice: for its shape, and as the template sees it.
 static bool plain_message(struct chat_walk *walk, struct json_value *value,
                           struct chat_message *message, struct value *made)
 {
@@ -227,11 +227,7 @@ static bool body_messages_read(struct chat_walk *walk, const struct chat_maker *
     // Of duplicate members the last counts.
     walk->messages.count = 0;
     walk->shape = 0;
-    walk->system_count = 0;
-    walk->turn_count = 0;
-    walk->last_role = slice_of(NULL, 0);
-    walk->last_calls = false;
-    walk->has_developer = false;
+    walk->turns = (struct chat_turns){0};
     json_enter(&walk->json);
     while (json_next(&walk->json, &item)) {
         if (!body_message_read(walk, maker, &item.value)) {
@@ -254,11 +250,8 @@ static bool chat_body_read(struct chat_walk *walk, const struct chat_maker *make
         if (field == chat_field_count) {
             continue;
         }
-        if (field == CHAT_FIELD_MESSAGES) {
-            if (!body_messages_read(walk, maker, &item.value)) {
-                return false;
-            }
-        } else if (!json_skip(&walk->json, &item.value)) {
+        if (!(field == CHAT_FIELD_MESSAGES ? body_messages_read(walk, maker, &item.value)
+                                           : json_skip(&walk->json, &item.value))) {
             return false;
         }
         walk->fields[field] = item.value;
@@ -333,22 +326,16 @@ static bool generation_read(struct chat_walk *walk, const struct chat_maker *mak
 {
     const struct json_value *field = &walk->fields[CHAT_FIELD_GENERATION];
 
-    *out = true;
-    if (json_is_unset(field)) {
+    *out = json_is_unset(field) || json_is_true(field);
+    if (*out) {
         return true;
     }
     if (field->kind != JSON_BOOL) {
         return chat_refuse(walk, "add_generation_prompt that is neither true nor false");
     }
-    if (json_is_true(field)) {
-        return true;
-    }
-    if (!maker->obeys_generation) {
-        return chat_refuse(walk, "add_generation_prompt, which not all of its endpoints obey");
-    }
     walk->shape |= CHAT_NO_GENERATION_SHAPE;
-    *out = false;
-    return true;
+    return maker->obeys_generation ||
+           chat_refuse(walk, "add_generation_prompt, which not all of its endpoints obey");
 }
 
 static bool documents_put(struct chat_walk *walk, struct chat_dict *variables)
@@ -410,7 +397,7 @@ enum status chat_read(const struct chat_rules *rules, struct slice body, struct 
     bool good = chat_body_read(&walk, maker);
     enum status status = json_close(&walk.json);
     if (status != STATUS_OK) {
-        // This error hides those that the cut-off text led to.
+        // Report this error, not those that follow from the broken text.
         room->status = STATUS_OK;
         (void)value_fail(room, status, "a body that is not JSON, or nested too deep");
         return status;

@@ -65,19 +65,23 @@ enum chat_shape {
 
 const char *chat_shape_text(enum chat_shape_bit bit);
 
-// The features that a text alone shows: SPACE, SPECIAL.
-uint32_t chat_shape_of_text(struct slice text);
+// A feature at fault is not known when a request with several differs: blame all but PLAIN, which
+// every request uses.
+static inline uint32_t chat_shape_blamed(uint32_t shape)
+{
+    uint32_t special = shape & ~(uint32_t)CHAT_PLAIN_SHAPE;
+    return special != 0 ? special : shape;
+}
 
-// Of one model, made once.
+// The rules of one model, made once.
 struct chat_rules {
     enum dialect_engine engine;
-    // The engine gives the template lists of parts (template_loops_over_content).
-    bool content_is_list;
-    bool knows_developer; // the template has the word in quotes
+    bool content_is_list; // contents are lists of parts (template_loops_over_content)
+    bool knows_developer; // the template names the role
     const struct tokenizer_config_token *tokens;
     uint32_t token_count;
     struct slice kwargs; // --default-chat-template-kwargs: an object, or empty
-    // Whether the template reads that variable: vLLM hands on no others.  NULL: it may.
+    // Whether the template reads that variable: vLLM passes no others.  NULL: it may read any.
     bool (*reads)(const void *owner, struct slice variable);
     const void *owner;
 };

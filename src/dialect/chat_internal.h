@@ -87,11 +87,20 @@ static inline struct value chat_word(const char *text)
     return value_string(slice_str(text));
 }
 
-// Values whose number is not known beforehand.
+// A list that grows.
 struct chat_values {
     struct value *items;
     uint32_t count;
     uint32_t capacity;
+};
+
+// The order of the messages so far.
+struct chat_turns {
+    uint32_t system_count; // system and developer messages
+    uint32_t turn_count;   // the others
+    struct slice last_role;
+    bool last_calls; // the last message called tools
+    bool has_developer;
 };
 
 struct chat_walk {
@@ -101,13 +110,9 @@ struct chat_walk {
     struct json_value fields[chat_field_count];
     struct chat_values messages;
     struct chat_values parts; // of the content that is being read
-    bool has_part_members;    // one of them has more than a type and a text
+    bool has_part_members;    // some part has more than a type and a text
     uint32_t shape;
-    uint32_t system_count; // system and developer messages
-    uint32_t turn_count;   // the others
-    struct slice last_role;
-    bool last_calls; // the last message called tools
-    bool has_developer;
+    struct chat_turns turns;
 };
 
 bool chat_push(struct chat_walk *walk, struct chat_values *values, struct value value);
@@ -138,13 +143,14 @@ bool chat_content(struct chat_walk *walk, const struct value *content, bool keep
 bool chat_join(struct chat_walk *walk, const struct value_list *list, const char *separator,
                bool skips_empty, struct value *out);
 
-// Reads the members of the message that `json` is in.
+// Reads the members of the message whose object `json` has entered.
 bool chat_message_read(struct chat_walk *walk, struct json *json, struct chat_message *out);
 
-// Adds the features of a message to the shape; chat_shape_end those of the whole.
+// Adds the features of a message to the shape.
 void chat_shape_note(struct chat_walk *walk, const struct chat_message *message);
+// Adds the features of all messages together.
 void chat_shape_end(struct chat_walk *walk);
-// The tools as they are in the body.
+// Adds the features of the tools in the body.
 void chat_shape_note_tools(struct chat_walk *walk, const struct value_list *tools);
 
 // A dict with room for `capacity` members that is filled one by one.
@@ -159,16 +165,16 @@ void chat_dict_put(struct chat_dict *dict, struct slice key, struct value value)
 struct value chat_dict_end(const struct chat_dict *dict);
 
 bool chat_reads(const struct chat_walk *walk, struct slice variable);
-// Notes why a request cannot be followed; returns false.
+// Notes why the request is refused; returns false.
 bool chat_refuse(struct chat_walk *walk, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// No key is reserved: an argument of apply_chat_template or a function of templates.
+// Without reserved keys: arguments of apply_chat_template and functions of templates.
 struct chat_kwargs {
     const struct value_dict *defaults; // of the engine's command line
     const struct value_dict *given;    // in the body
 };
-// How many members a maker may put on top of these.
+// Most variables that a maker adds to these.
 enum { chat_kwargs_extra_max = 3 };
 
 // Puts all of them into the variables.
@@ -176,30 +182,30 @@ void chat_kwargs_put(const struct value_dict *kwargs, struct chat_dict *variable
 
 // The differences between engines.
 struct chat_maker {
-    // A message as the template sees it, from one that was read.  NULL: as it is in the body.
+    // Makes the message that the template sees.  NULL: as it is in the body.
     bool (*message)(struct chat_walk *walk, const struct chat_message *message, struct value *out);
-    // Called when all messages are made; may change them.  NULL: nothing to do.
+    // Changes the messages when all are made.  NULL: no change.
     bool (*finish)(struct chat_walk *walk);
-    // The tools that the template sees, NONE for none, from those of the body.
+    // Makes the tools that the template sees; NONE: no tools.
     bool (*tools)(struct chat_walk *walk, const struct value_list *tools, struct value *out);
     // Puts the variables that defaults, chat_template_kwargs and reasoning_effort set.
     bool (*kwargs)(struct chat_walk *walk, const struct chat_kwargs *kwargs,
                    struct chat_dict *variables);
     bool has_documents;    // the engine reads `documents` of the body
-    bool obeys_generation; // and add_generation_prompt
+    bool obeys_generation; // the engine reads add_generation_prompt
 };
 extern const struct chat_maker chat_vllm;
 extern const struct chat_maker chat_sglang;
 
 // A member of a dict; UNDEFINED when it is missing.
 struct value chat_get(const struct value_dict *dict, const char *key);
-// The same; NONE when it is missing, refused when it is neither of `kind` nor NONE.
+// The same, but NONE when it is missing; refuses other kinds than `kind` and NONE.
 bool chat_get_of_kind(struct chat_walk *walk, const struct value_dict *dict, const char *key,
                       enum value_kind kind, struct value *out);
-// The function of a tool, or of a call of one; NULL, refused, when it has none.
+// The function of a tool, or of a call; NULL: it has none, and the request is refused.
 const struct value_dict *chat_function_of(struct chat_walk *walk, const struct value *tool);
-// The function of a tool, checked, with these members in this order: NONE for missing ones, but
-// without `strict` unless it is set.
+// The function of a tool with these members in this order; missing ones are NONE, except for
+// `strict`, which is left out.
 enum { chat_function_key_count = 4 };
 bool chat_function_make(struct chat_walk *walk, const struct value_dict *given,
                         const char *const order[chat_function_key_count], struct value *out);

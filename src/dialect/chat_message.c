@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nearly all bytes of a request are in the content of messages.  Texts without escapes stay where
-// they are in the body; only the search for escapes reads them a second time.
+// Nearly all bytes of a request are contents of messages.  Texts without escapes are not copied;
+// only the search for escapes reads them a second time.
 
 #include "base/base.h"
 #include "dialect/chat_internal.h"

@@ -2,11 +2,10 @@
 //
 // How SGLang changes a request before the template sees it.
 //
-// Messages, calls and tools pass through models, which have their members in the order of their
-// declaration and know no others.  Null members of a message are then left out, and the function of
-// a tool gets its own order back.  A user message has a content and nothing else, and an assistant
-// at the end becomes a user.  SGLang replaces names of types that no schema has; we refuse such
-// tools.
+// Messages, calls and tools pass through typed models: only declared members remain, in the order
+// of declaration.  Null members of a message are left out, and the function of a tool gets the
+// client's order back.  A user message has only a content, and an assistant message at the end
+// becomes one of the user.  SGLang replaces unknown type names in schemas; we refuse such tools.
 
 #include "base/base.h"
 #include "dialect/chat_internal.h"
@@ -57,7 +56,7 @@ static bool sglang_call(struct chat_walk *walk, const struct value *call, struct
     return chat_dict_of(walk, members, ARRAY_COUNT(members), out);
 }
 
-// Members that not all releases hand on to the template.
+// Members that only some releases pass to the template.
 static bool is_unfollowed(const struct value *values)
 {
     const struct value *reasoning = &values[CHAT_KEY_REASONING];
@@ -97,7 +96,7 @@ static bool sglang_message(struct chat_walk *walk, const struct chat_message *me
         (has_calls && !chat_map(walk, given_calls->list, sglang_call, &calls))) {
         return false;
     }
-    // A content that stays a list is put back behind the others.
+    // A content that stays a list comes last.
     bool is_last = values[CHAT_KEY_CONTENT].kind == VALUE_LIST && is_list;
     const struct chat_member members[] = {
         {"role", values[CHAT_KEY_ROLE]},
@@ -124,8 +123,8 @@ static bool sglang_finish(struct chat_walk *walk)
     return chat_dict_of(walk, members, ARRAY_COUNT(members), last);
 }
 
-// Whether all types in a schema, which may be lists, have names that schemas have; value_from_json
-// bounds the depth.
+// Whether all types in a schema have names that JSON schemas know; value_from_json bounds the
+// depth.
 static bool has_schema_types(const struct value *schema, bool is_type)
 {
     static const char *const types[] = {
@@ -147,7 +146,7 @@ static bool has_schema_types(const struct value *schema, bool is_type)
     return good;
 }
 
-// The members of a function in the order that the client has, then those it left out.
+// The members of a function in the client's order, then the missing ones.
 static void sglang_function_order(const struct value_dict *given,
                                   const char *order[chat_function_key_count])
 {
@@ -207,7 +206,7 @@ static bool tool_choice_read(struct chat_walk *walk, struct value *name)
     return chat_string(walk, found.raw, name);
 }
 
-// Keeps those of the made tools that have that name.
+// Keeps the tools with that name.
 static bool keep_named_tools(struct chat_walk *walk, const struct value_list *tools,
                              struct slice name, struct value *out)
 {
@@ -241,7 +240,7 @@ static bool sglang_tools(struct chat_walk *walk, const struct value_list *tools,
     return !chat_is_given(&chosen) || keep_named_tools(walk, out->list, chosen.string, out);
 }
 
-// An effort says whether to think, unless the request says it itself.
+// The effort switches thinking on or off, unless the request's kwargs do.
 static bool sglang_effort(struct chat_walk *walk, const struct value_dict *given,
                           struct chat_dict *variables)
 {
@@ -268,7 +267,7 @@ static bool sglang_kwargs(struct chat_walk *walk, const struct chat_kwargs *kwar
         return chat_refuse(walk, "reasoning of the request");
     }
     if (value_dict_get(kwargs->defaults, slice_str("reasoning_effort")) != NULL) {
-        // Whether it overrides the one of the request depends on where that is.
+        // Which one wins depends on where the request sets it.
         return chat_refuse(walk, "reasoning_effort among the defaults");
     }
     chat_kwargs_put(kwargs->defaults, variables);

@@ -45,11 +45,9 @@ static bool has_special_tag(struct slice text)
     return false;
 }
 
-uint32_t chat_shape_of_text(struct slice text)
+static uint32_t shape_of_text(struct slice text)
 {
-    if (text.size == 0) {
-        return 0;
-    }
+    ASSERT(text.size > 0);
     return (has_space_around(text) ? CHAT_SPACE_SHAPE : 0u) |
            (has_special_tag(text) ? CHAT_SPECIAL_SHAPE : 0u);
 }
@@ -59,7 +57,7 @@ static uint32_t shape_of_content(const struct value *content, bool calls)
     uint32_t empty = calls ? 0 : CHAT_EMPTY_SHAPE;
 
     if (content->kind == VALUE_STRING) {
-        return content->string.size > 0 ? chat_shape_of_text(content->string) : empty;
+        return content->string.size > 0 ? shape_of_text(content->string) : empty;
     }
     if (content->kind != VALUE_LIST) {
         return empty;
@@ -67,7 +65,7 @@ static uint32_t shape_of_content(const struct value *content, bool calls)
     uint32_t shape = CHAT_PARTS_SHAPE | (content->list->count == 0 ? empty : 0);
     for (uint32_t i = 0; i < content->list->count; i++) {
         struct slice text = content->list->items[i].string;
-        shape |= text.size > 0 ? chat_shape_of_text(text) : CHAT_EMPTY_SHAPE;
+        shape |= text.size > 0 ? shape_of_text(text) : CHAT_EMPTY_SHAPE;
     }
     return shape;
 }
@@ -76,16 +74,16 @@ static uint32_t shape_of_content(const struct value *content, bool calls)
 // with the results of tools between calls and text.
 static bool is_regular_next(const struct chat_walk *walk, struct slice role)
 {
-    if (walk->turn_count == 0) {
+    if (walk->turns.turn_count == 0) {
         return slice_is(role, "user");
     }
-    if (slice_is(walk->last_role, "user")) {
+    if (slice_is(walk->turns.last_role, "user")) {
         return slice_is(role, "assistant");
     }
-    if (slice_is(walk->last_role, "assistant")) {
-        return slice_is(role, walk->last_calls ? "tool" : "user");
+    if (slice_is(walk->turns.last_role, "assistant")) {
+        return slice_is(role, walk->turns.last_calls ? "tool" : "user");
     }
-    return slice_is(walk->last_role, "tool") &&
+    return slice_is(walk->turns.last_role, "tool") &&
            (slice_is(role, "tool") || slice_is(role, "assistant"));
 }
 
@@ -95,8 +93,8 @@ static void shape_note_role(struct chat_walk *walk, struct slice role)
 
     if (is_developer || slice_is(role, "system")) {
         walk->shape |= is_developer ? CHAT_DEVELOPER_SHAPE : CHAT_SYSTEM_SHAPE;
-        walk->has_developer |= is_developer;
-        if (walk->system_count++ > 0 || walk->turn_count > 0) {
+        walk->turns.has_developer |= is_developer;
+        if (walk->turns.system_count++ > 0 || walk->turns.turn_count > 0) {
             walk->shape |= CHAT_IRREGULAR_SHAPE;
         }
         return;
@@ -109,8 +107,8 @@ static void shape_note_role(struct chat_walk *walk, struct slice role)
     } else if (slice_is(role, "tool")) {
         walk->shape |= CHAT_TOOL_RESULTS_SHAPE;
     }
-    walk->turn_count++;
-    walk->last_role = role;
+    walk->turns.turn_count++;
+    walk->turns.last_role = role;
 }
 
 void chat_shape_note(struct chat_walk *walk, const struct chat_message *message)
@@ -120,7 +118,7 @@ void chat_shape_note(struct chat_walk *walk, const struct chat_message *message)
                  values[CHAT_KEY_TOOL_CALLS].list->count > 0;
 
     shape_note_role(walk, values[CHAT_KEY_ROLE].string);
-    walk->last_calls = calls;
+    walk->turns.last_calls = calls;
     walk->shape |= shape_of_content(&values[CHAT_KEY_CONTENT], calls);
     if (chat_is_given(&values[CHAT_KEY_TOOL_CALLS])) {
         walk->shape |= CHAT_TOOL_CALLS_SHAPE;
@@ -137,7 +135,7 @@ void chat_shape_note(struct chat_walk *walk, const struct chat_message *message)
 void chat_shape_end(struct chat_walk *walk)
 {
     walk->shape |= CHAT_PLAIN_SHAPE;
-    if (!slice_is(walk->last_role, "user") && !slice_is(walk->last_role, "tool")) {
+    if (!slice_is(walk->turns.last_role, "user") && !slice_is(walk->turns.last_role, "tool")) {
         walk->shape |= CHAT_IRREGULAR_SHAPE;
     }
 }

@@ -2,12 +2,12 @@
 //
 // How vLLM changes a request before the template sees it.
 //
-// It builds messages anew, with the members that it knows.  Calls pass through typed dicts, which
-// put their own members first, in the order of their declaration, and keep the others behind them.
-// Tools pass through a model, which has all of its members and no others.
+// It makes new messages from the members that it knows.  Calls pass through typed dicts: declared
+// members come first, in the order of declaration, then the others.  Tools pass through a typed
+// model: exactly the declared members remain.
 //
-// For templates that do not know the role, the developer becomes a system; then one system message
-// holds the texts of all, with a text for its content even where templates take lists.
+// If the template does not name the developer role, developer messages become system messages; then
+// all system messages are merged into one, whose content is a text even if contents are lists.
 
 #include "base/base.h"
 #include "dialect/chat_internal.h"
@@ -33,7 +33,7 @@ static bool vllm_content(struct chat_walk *walk, const struct value *content, bo
     return chat_content(walk, content, keeps_parts, "\n", !walk->rules->content_is_list, out);
 }
 
-// A copy of `dict` with the named members, where it has them, at the front.
+// A copy of `dict` with these of its members first.
 static bool vllm_reorder(struct chat_walk *walk, const struct value_dict *dict,
                          const char *const *order, uint32_t count, struct chat_dict *out)
 {
@@ -104,7 +104,7 @@ static bool vllm_call(struct chat_walk *walk, const struct value *call, struct v
     return true;
 }
 
-// A line that one client puts into system messages, and that newer releases take out.
+// A line that one client adds to system messages, and that newer releases remove.
 static bool has_billing_line(const struct value *content)
 {
     static const char line[] = "x-anthropic-billing-header";
@@ -222,7 +222,7 @@ static bool vllm_finish(struct chat_walk *walk)
 {
     uint32_t i = 1;
 
-    if (!walk->has_developer || walk->rules->knows_developer) {
+    if (!walk->turns.has_developer || walk->rules->knows_developer) {
         return true;
     }
     while (i < walk->messages.count && !is_system_message(&walk->messages.items[i])) {

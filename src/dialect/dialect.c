@@ -102,21 +102,16 @@ static bool dialect_keep_texts(struct dialect *dialect, const struct dialect_opt
     if (memory == NULL || dialect->models == NULL) {
         return false;
     }
-    uint8_t *at = memory->texts;
-    if (options->kwargs.size > 0) {
-        memcpy(at, options->kwargs.bytes, options->kwargs.size);
-    }
-    at += options->kwargs.size;
-    memcpy(at, options->name, strlen(options->name) + 1);
-    dialect->name = (const char *)at;
-    at += strlen(options->name) + 1;
+    struct text texts = text_over(memory->texts, dialect_texts_size(options));
+    text_add(&texts, options->kwargs);
+    dialect->name = (const char *)memory->texts + texts.size;
+    text_add(&texts, slice_of(options->name, strlen(options->name) + 1));
     dialect->model_count = options->model_count;
     for (uint32_t i = 0; i < options->model_count; i++) {
-        struct slice model = slice_str(options->models[i]);
-        memcpy(at, model.bytes, model.size);
-        dialect->models[i] = slice_of(at, model.size);
-        at += model.size;
+        dialect->models[i] = slice_of(memory->texts + texts.size, strlen(options->models[i]));
+        text_add_str(&texts, options->models[i]);
     }
+    ASSERT(!texts.overflow);
     return true;
 }
 
@@ -257,9 +252,7 @@ bool dialect_check(struct dialect *dialect, uint32_t shape, uint64_t ours, uint6
         return false;
     }
     atomic_fetch_add_explicit(&dialect->shared.drift_count, 1, memory_order_relaxed);
-    // The feature at fault is not known: blame all but the one that every request uses.
-    uint32_t special = shape & ~(uint32_t)CHAT_PLAIN_SHAPE;
-    uint32_t suspects = special != 0 ? special : shape;
+    uint32_t suspects = chat_shape_blamed(shape);
     uint32_t before =
         atomic_fetch_or_explicit(&dialect->shared.revoked, suspects, memory_order_relaxed);
     *revoked = suspects & ~before;

@@ -15,7 +15,7 @@
 // A revoked feature stays revoked until the next start: an engine that disagreed once may do so
 // again.
 //
-// Threads: what is loaded does not change and is shared; features and counters are atomic.
+// Threads: shared; loaded data does not change, features and counters are atomic.
 // Memory: taken by dialect_create.
 #pragma once
 
@@ -41,14 +41,13 @@ struct dialect_options {
     const char *pattern;    // of the file of ranks, by name; NULL: it is a tokenizer.json
     struct slice config;    // of tokenizer_config.json; empty: the model has none
     struct slice template;  // replaces the one in the config; empty: that one
-    struct slice
-        kwargs; // variables of the template where a request does not set them: a JSON object
-    int32_t utc_offset_s; // of the engine's clock
-    bool is_trusted;      // certified from the start, for engines that cannot be asked
-    bool forwards_ids;    // requests carry our ids where the engine takes them
+    struct slice kwargs;    // default variables of the template: a JSON object
+    int32_t utc_offset_s;   // of the engine's clock
+    bool is_trusted;        // certified from the start, for engines that cannot be asked
+    bool forwards_ids;      // requests carry our ids where the engine takes them
 };
 
-// A template and what goes with it.
+// A template and the rules for its variables.
 struct dialect_chat {
     struct template *template; // NULL: chats have no ids
     struct chat_rules rules;
@@ -59,11 +58,11 @@ struct dialect {
     enum dialect_engine engine;
     struct tokenizer *tokenizer;
     struct dialect_chat chat;
-    struct dialect_chat tool_chat; // where requests with tools have a template of their own
+    struct dialect_chat tool_chat; // for requests with tools, if the model has another template
     int32_t utc_offset_s;
     bool is_trusted;
     bool forwards_ids;
-    char chat_error[dialect_error_size]; // why the template is missing; empty: it is there
+    char chat_error[dialect_error_size]; // why the template was refused; empty: it was not
     uint32_t model_count;
     struct slice *models;
     void *memory; // of texts that the rules point to

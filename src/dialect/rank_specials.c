@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-// An id as the key of a member, and the text that it stands for, which is put at `*at`.
+// One member: its key is the id; its text is copied to `*at`.
 static bool read_special(struct slice key, const struct json_value *object, uint8_t **at,
                          struct tokenizer_special *out)
 {
@@ -28,7 +28,7 @@ static bool read_special(struct slice key, const struct json_value *object, uint
 
 static enum status read_specials(struct slice object, struct rank_specials *out)
 {
-    // Room for as many of the shortest members as the object could have, and for all texts.
+    // Room for the most members that fit the object, and for all texts.
     size_t capacity = object.size / (sizeof("'1':{'content':''}") - 1) + 1;
     struct tokenizer_special *items = calloc(1, capacity * sizeof(*items) + object.size);
     if (items == NULL) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rank_specials.h -- the special tokens of a model with a file of ranks: its tokenizer_config.json.
+// rank_specials.h -- reads special tokens from tokenizer_config.json, for models with a file of
+// ranks.
 //
 // A file of ranks has no special tokens; models that come with one list them as
 //
@@ -16,7 +17,7 @@ struct rank_specials {
     uint32_t count;
 };
 
-// MALFORMED: not such a file.  EXHAUSTED: out of memory.  A file without that member has none.  On
-// success the caller owes rank_specials_free.
+// A file without that member has no special tokens.  MALFORMED: not such a file.  EXHAUSTED: out of
+// memory.  On success the caller owes rank_specials_free.
 enum status rank_specials_read(struct slice json, struct rank_specials *out);
 void rank_specials_free(struct rank_specials *specials);

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 enum {
-    // Values of a request take some hundred bytes a message; texts are not copied.  Templates join
-    // and cut texts, so there is room for several copies of the prompt, too.
+    // The values of a message take some hundred bytes; texts are not copied.  Templates join and
+    // cut texts, so there is also room for several copies of the prompt.
     arena_size_min = 1 << 20,
     arena_copies = 8,
     why_size = dialect_error_size,
@@ -41,7 +41,7 @@ struct token_reader {
     uint32_t *ids;
     size_t id_max;
 
-    // The present request.
+    // The current request.
     struct dialect *dialect;
     struct memo_task task;
     uint32_t shape;

@@ -45,7 +45,7 @@ struct token_request {
     struct dialect *dialect;
     enum prompt_api api;
     struct slice body;
-    struct slice salt; // of the tenant: others cannot learn its prompts from response times
+    struct slice salt; // of the tenant, so that response times do not reveal its prompts to others
     uint64_t wall_s;   // seconds since 1970
     bool any_feature;  // certified or not; for certify.c
 };
@@ -66,5 +66,5 @@ enum status token_reader_continue(struct token_reader *reader, size_t portion,
 
 const char *token_reader_why(const struct token_reader *reader);
 
-// The rendered text, after token_reader_begin said OK or AGAIN; for people.
+// The rendered text, after token_reader_begin returned OK or AGAIN; for people.
 struct slice token_reader_text(const struct token_reader *reader);

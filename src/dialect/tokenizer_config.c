@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of a megabyte are mostly a list of added tokens, which is passed over.  The first pass
-// notes where names and texts lie in the file; then they are copied and unescaped into one block.
+// A file may have a megabyte, mostly added tokens, which are skipped.  The first pass finds names
+// and texts in the file; the second copies and unescapes them into one block.
 
 #include "dialect/tokenizer_config.h"
 
@@ -55,7 +55,7 @@ static void note_token(struct config_notes *notes, struct slice name,
     config->token_count += i == config->token_count;
 }
 
-// Tokens that the model names itself, as {"image_token": "<image>"}.
+// Tokens with names of the model's own, as {"image_token": "<image>"}.
 static void note_extra_tokens(struct config_notes *notes, struct slice object)
 {
     struct json json = json_inside(object);

@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Seven have names that are known; the most seen with names of their own is eight.
+// Seven names are standard; the most seen in addition is eight.
 enum { tokenizer_config_token_max = 32 };
 
 struct tokenizer_config_token {

@@ -265,7 +265,7 @@ static void certifier_heard(void *owner, const struct fetch_result *result)
         return;
     }
     enum certify_verdict verdict =
-        certify_answer(&certifier->certify, result->status, result->body);
+        certify_response(&certifier->certify, result->status, result->body);
     certifier_tell_case(certifier, verdict);
     if (verdict == CERTIFY_IMPOSSIBLE) {
         certifier_end(certifier, certifier->certify.why);

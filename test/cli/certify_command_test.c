@@ -24,7 +24,7 @@ static void compute(struct stub_route *route, struct slice body)
     static uint8_t answer[response_size_max];
     struct text json = text_over(space, sizeof(space));
     struct text out = text_over(answer, sizeof(answer));
-    uint16_t status = tiny_engine_answer(&engine, route->path, body, &json);
+    uint16_t status = tiny_engine_respond(&engine, route->path, body, &json);
 
     text_add_format(&out, "HTTP/1.1 %u X\r\ncontent-length: %zu\r\n\r\n", status, json.size);
     text_add(&out, text_slice(&json));

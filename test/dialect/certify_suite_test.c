@@ -13,10 +13,10 @@ static bool is_refused_on_purpose(enum dialect_engine engine, const char *name)
         enum dialect_engine engine;
         const char *name;
     } refused[] = {
-        // Its /tokenize obeys it and its chats do not.
+        // SGLang's /tokenize obeys it, its chats do not.
         {DIALECT_SGLANG, "no generation prompt"},
         {DIALECT_SGLANG, "no generation prompt after turns"},
-        // Nobody but engines knows an effort.
+        // Only vLLM and SGLang know an effort.
         {DIALECT_PLAIN, "no effort"},
         {DIALECT_PLAIN, "low effort"},
         {DIALECT_PLAIN, "high effort"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An engine is played by the dialect that is examined, or by one that differs from it.
+// The engine is the certified dialect itself, or one that differs from it.
 
 #include "dialect/certify.h"
 
@@ -12,9 +12,9 @@
 enum { space_size = 262144 };
 
 static uint8_t question_space[space_size];
-static uint8_t answer_space[space_size];
+static uint8_t response_space[space_size];
 
-// `paths` are those it has.
+// An engine with these paths.
 struct engine {
     struct tiny_set tiny;
     const char *paths[4];
@@ -51,21 +51,21 @@ static bool has_path(const char *path)
     return false;
 }
 
-// Asks until the end; false when the engine cannot be asked.
+// Runs all cases; false: the engine cannot be asked.
 static bool examine(void)
 {
     struct text space = text_over(question_space, space_size);
     struct certify_question question;
 
     while (certify_question(&certify, &space, &question)) {
-        struct text answer = text_over(answer_space, space_size);
+        struct text response = text_over(response_space, space_size);
         uint16_t status = engine.fails_with;
         if (status == 0) {
-            status = has_path(question.path)
-                         ? tiny_engine_answer(&engine.tiny, question.path, question.body, &answer)
-                         : 404;
+            status = has_path(question.path) ? tiny_engine_respond(&engine.tiny, question.path,
+                                                                   question.body, &response)
+                                             : 404;
         }
-        if (certify_answer(&certify, status, text_slice(&answer)) == CERTIFY_IMPOSSIBLE) {
+        if (certify_response(&certify, status, text_slice(&response)) == CERTIFY_IMPOSSIBLE) {
             return false;
         }
     }
@@ -78,7 +78,7 @@ TEST(an_engine_that_computes_the_same_vouches_for_every_feature)
     CHECK(examine());
     CHECK_EQ(certify.differed_count, 0);
     CHECK(certify.agreed_count >= 24);
-    // The tiny template reads no variables of its own, so none are handed on.
+    // The tiny template reads no variables, so vLLM passes none.
     uint32_t missing = ((1u << chat_shape_count) - 1) & ~certify_result(&certify);
     CHECK_EQ(missing, CHAT_KWARGS_SHAPE | CHAT_EFFORT_SHAPE | CHAT_DOCUMENTS_SHAPE);
     tear_down();
@@ -160,7 +160,7 @@ TEST(cases_that_tokenize_ignores_a_member_of_go_to_render)
     CHECK((certify_result(&certify) & CHAT_EFFORT_SHAPE) != 0);
     CHECK((certify_result(&certify) & CHAT_DOCUMENTS_SHAPE) != 0);
     tear_down();
-    set_up(options, options); // without that endpoint they stay open
+    set_up(options, options); // without that endpoint they stay undecided
     CHECK(examine());
     CHECK((certify_result(&certify) & CHAT_EFFORT_SHAPE) == 0);
     CHECK((certify_result(&certify) & CHAT_PLAIN_SHAPE) != 0);
@@ -181,7 +181,7 @@ TEST(llama_cpp_is_asked_for_the_text_and_then_for_its_ids)
     tear_down();
 }
 
-TEST(a_case_that_the_engine_refuses_says_nothing)
+TEST(a_case_that_the_engine_refuses_is_skipped)
 {
     set_up((struct dialect_options){0}, (struct dialect_options){0});
     engine.fails_with = 400;
@@ -192,21 +192,21 @@ TEST(a_case_that_the_engine_refuses_says_nothing)
     tear_down();
 }
 
-TEST(an_answer_that_is_not_a_list_of_ids_agrees_with_nothing)
+TEST(a_response_without_a_list_of_ids_never_agrees)
 {
-    static const char *const answers[] = {
+    static const char *const responses[] = {
         "", "{}", "[]", "{\"tokens\":7}", "{\"tokens\":[", "{\"tokens\":[1,\"x\"]}"};
-    for (size_t i = 0; i < ARRAY_COUNT(answers); i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(responses); i++) {
         struct text space = text_over(question_space, space_size);
         struct certify_question question;
         set_up((struct dialect_options){0}, (struct dialect_options){0});
         CHECK(certify_question(&certify, &space, &question));
-        CHECK(certify_answer(&certify, 200, slice_str(answers[i])) != CERTIFY_AGREED);
+        CHECK(certify_response(&certify, 200, slice_str(responses[i])) != CERTIFY_AGREED);
         tear_down();
     }
 }
 
-// A text that this tokenizer splits otherwise, in a chat that has no feature at all.
+// A text that this tokenizer splits differently, in a plain chat.
 TEST(a_plain_chat_that_differs_costs_all_chats)
 {
     struct text space = text_over(question_space, space_size);
@@ -215,13 +215,13 @@ TEST(a_plain_chat_that_differs_costs_all_chats)
     set_up((struct dialect_options){0}, (struct dialect_options){0});
     uint32_t plain_count = 0;
     while (certify_question(&certify, &space, &question)) {
-        struct text answer = text_over(answer_space, space_size);
+        struct text response = text_over(response_space, space_size);
         bool is_plain = certify.ours.shape == CHAT_PLAIN_SHAPE;
-        uint16_t status = tiny_engine_answer(&engine.tiny, "/tokenize", question.body, &answer);
+        uint16_t status = tiny_engine_respond(&engine.tiny, "/tokenize", question.body, &response);
         plain_count += is_plain;
-        struct slice body =
-            is_plain && plain_count == 2 ? slice_str("{\"tokens\":[1,2,3]}") : text_slice(&answer);
-        certify_answer(&certify, status, body);
+        struct slice body = is_plain && plain_count == 2 ? slice_str("{\"tokens\":[1,2,3]}")
+                                                         : text_slice(&response);
+        certify_response(&certify, status, body);
     }
     CHECK(plain_count > 2);
     CHECK_EQ(certify.differed_count, 1);
@@ -243,18 +243,18 @@ TEST(an_engine_without_time_says_nothing_about_the_case)
     }
 }
 
-TEST(an_engine_that_stops_answering_with_ids_differs_and_is_told_so)
+TEST(an_engine_that_stops_returning_ids_differs_and_the_reason_says_so)
 {
     struct text space = text_over(question_space, space_size);
-    struct text answer = text_over(answer_space, space_size);
+    struct text response = text_over(response_space, space_size);
     struct certify_question question;
 
     set_up((struct dialect_options){0}, (struct dialect_options){0});
     CHECK(certify_question(&certify, &space, &question));
-    CHECK_EQ(tiny_engine_answer(&engine.tiny, question.path, question.body, &answer), 200);
-    CHECK_EQ(certify_answer(&certify, 200, text_slice(&answer)), CERTIFY_AGREED);
+    CHECK_EQ(tiny_engine_respond(&engine.tiny, question.path, question.body, &response), 200);
+    CHECK_EQ(certify_response(&certify, 200, text_slice(&response)), CERTIFY_AGREED);
     CHECK(certify_question(&certify, &space, &question));
-    CHECK_EQ(certify_answer(&certify, 200, slice_str("{\"detail\":\"x\"}")), CERTIFY_DIFFERED);
+    CHECK_EQ(certify_response(&certify, 200, slice_str("{\"detail\":\"x\"}")), CERTIFY_DIFFERED);
     CHECK_STR(certify.why, "the engine does not respond with ids");
     tear_down();
 }

@@ -2,7 +2,7 @@
 //
 // chat_scene.h -- bodies read by the rules of an engine, and their variables as JSON text.
 //
-// For the sake of the reader JSON is written with ' for " here, in bodies and in what is expected.
+// JSON is written with ' for " here, in bodies and in expectations, to be readable.
 #pragma once
 
 #include "base/base.h"
@@ -20,7 +20,7 @@ struct chat_scene {
     char text[1 << 16];
 };
 
-// The one of a test program; what was in it is gone.
+// One for the whole test program: a call resets it.
 static inline struct chat_scene *chat_scene_of(enum dialect_engine engine)
 {
     static struct chat_scene scene;
@@ -71,8 +71,7 @@ static inline const char *chat_scene_end(struct chat_scene *scene, const struct 
     return scene->text;
 }
 
-// A variable as JSON text without blanks, "undefined" when there is none of that name, or why the
-// body was refused.
+// A variable as JSON text without blanks; "undefined"; or the reason why the body was refused.
 static inline const char *chat_scene_variable(struct chat_scene *scene, const char *name)
 {
     static const struct value_json_style style = {

@@ -22,7 +22,7 @@ static bool reads_nothing([[maybe_unused]] const void *owner,
     return false;
 }
 
-// Behind the message that a test is about: the last one may not be the assistant's.
+// Follows the tested message: an assistant message at the end would become one of the user.
 #define USER ",{'role':'user','content':'u'}]"
 
 TEST(texts_stay_texts)
@@ -62,7 +62,7 @@ TEST(results_of_tools_are_texts_even_where_contents_are_lists)
         "{'type':'text','text':'b'}],'tool_call_id':'c'}]";
     CHECK_STR(chat_scene_messages(strings(), messages),
               "[{'role':'tool','content':'a b','tool_call_id':'c','name':'f'}]");
-    // It has been a list, and was put behind the others as one.
+    // A content that was a list comes last.
     CHECK_STR(chat_scene_messages(lists(), messages),
               "[{'role':'tool','tool_call_id':'c','name':'f','content':'a b'}]");
 }
@@ -172,7 +172,7 @@ static const char two_tools[] =
     "'null']}}},'name':'f','x':1,'strict':true,'description':'d'}},{'type':'function','function':"
     "{'name':'g'},'y':1}]";
 
-TEST(tools_have_the_order_of_the_client_and_then_what_it_left_out)
+TEST(tools_keep_the_order_of_the_client_and_missing_members_follow)
 {
     CHECK_STR(chat_scene_with(strings(), two_tools, "tools"),
               "[{'type':'function','function':{'parameters':{'type':'object','properties':{'type':"

@@ -90,7 +90,7 @@ TEST(results_of_tools_are_texts_even_where_contents_are_lists)
         "'a'},{'type':'text','text':''},{'type':'text','text':'b'}]}]";
     CHECK_STR(chat_scene_messages(strings(), parts),
               "[{'role':'tool','content':'a\\nb','tool_call_id':'c'}]");
-    // The empty part is dropped only before it is one.
+    // Empty texts are dropped, empty parts are not.
     CHECK_STR(chat_scene_messages(lists(), parts),
               "[{'role':'tool','content':'a\\n\\nb','tool_call_id':'c'}]");
     CHECK_STR(chat_scene_messages(lists(), "[{'role':'tool','content':'x'}]"),
@@ -202,7 +202,7 @@ TEST(a_list_of_no_calls_is_dropped)
         "[{'role':'assistant','content':'x'}]");
 }
 
-TEST(calls_that_are_none_are_refused)
+TEST(malformed_calls_are_refused)
 {
     CHECK_STR(chat_scene_messages(strings(), "[{'role':'assistant','tool_calls':['x']}]"),
               "a tool that is not an object");
@@ -296,7 +296,7 @@ TEST(strict_is_a_member_of_tools_that_have_it)
               "'strict':true}}]");
 }
 
-TEST(tools_that_are_none_are_refused)
+TEST(malformed_tools_are_refused)
 {
     static const struct {
         const char *tools;
@@ -380,7 +380,7 @@ TEST(an_effort_says_whether_to_think)
     CHECK_STR(chat_scene_shape(scene), "");
 }
 
-TEST(an_effort_does_not_overrule_what_the_request_says_about_thinking)
+TEST(an_effort_does_not_override_enable_thinking_of_the_request)
 {
     struct chat_scene *scene = reading("enable_thinking ");
     scene->rules.kwargs = slice_str("{\"enable_thinking\":false}");

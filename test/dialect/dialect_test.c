@@ -45,7 +45,7 @@ TEST(speaks_for_the_models_that_are_named_or_for_all)
     dialect_destroy(&all);
 }
 
-TEST(an_answer_that_counts_as_we_do_confirms)
+TEST(a_response_with_our_token_count_confirms)
 {
     struct dialect *dialect = tiny_dialect((struct dialect_options){.is_trusted = true});
     uint32_t revoked = 0;
@@ -56,7 +56,7 @@ TEST(an_answer_that_counts_as_we_do_confirms)
     dialect_destroy(&dialect);
 }
 
-TEST(an_answer_that_counts_otherwise_takes_away_what_was_special_about_the_request)
+TEST(a_response_with_another_token_count_revokes_the_features_of_the_request)
 {
     struct dialect *dialect = tiny_dialect((struct dialect_options){.is_trusted = true});
     uint32_t revoked = 0;
@@ -66,7 +66,7 @@ TEST(an_answer_that_counts_otherwise_takes_away_what_was_special_about_the_reque
     CHECK_STR(shapes_text(revoked), "system,tools");
     CHECK((dialect_shapes(dialect) & CHAT_PLAIN_SHAPE) != 0);
     CHECK((dialect_shapes(dialect) & CHAT_TOOLS_SHAPE) == 0);
-    // It is said once.
+    // A feature is revoked once.
     CHECK(!dialect_check(dialect, shape, 7, 8, &revoked));
     CHECK_EQ(atomic_load(&dialect->shared.drift_count), 2);
     dialect_destroy(&dialect);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tiny_engine.h -- an engine that answers with the ids of a trusted tiny dialect, on every path
+// tiny_engine.h -- an engine that returns the ids of a trusted tiny dialect, on every path
 // that certify.c knows.
 #pragma once
 
@@ -17,9 +17,9 @@ static inline void tiny_engine_add_ids(const char *key, const struct token_resul
     text_add_str(out, "]}");
 }
 
-// Its status; what it says is in `out`.
-static inline uint16_t tiny_engine_answer(struct tiny_set *tiny, const char *path,
-                                          struct slice question, struct text *out)
+// Returns the status; the body is in `out`.
+static inline uint16_t tiny_engine_respond(struct tiny_set *tiny, const char *path,
+                                           struct slice question, struct text *out)
 {
     static const char *const names[] = {"messages", "content"};
     struct json_value values[2] = {0};

@@ -53,7 +53,7 @@ TEST(a_chat_becomes_the_ids_of_its_rendered_text)
     tiny_set_close(&tiny);
 }
 
-TEST(a_completion_has_what_the_tokenizer_puts_before_it)
+TEST(a_completion_gets_the_special_tokens_of_the_tokenizer)
 {
     struct token_result result = {0};
     open_with((struct dialect_options){.is_trusted = true});
@@ -113,7 +113,7 @@ TEST(requests_that_depend_on_more_than_the_body_have_no_ids)
     tiny_set_close(&tiny);
 }
 
-TEST(an_error_that_the_template_raises_is_the_engine_s_to_tell)
+TEST(a_request_whose_template_raises_an_error_has_no_ids)
 {
     struct token_result result = {0};
     open_with((struct dialect_options){
@@ -124,7 +124,7 @@ TEST(an_error_that_the_template_raises_is_the_engine_s_to_tell)
 }
 
 // Numbers of a tool, which take a microsecond each to print.
-TEST(a_request_that_would_keep_a_worker_has_no_ids)
+TEST(a_request_that_takes_too_many_steps_has_no_ids)
 {
     static uint8_t space[600000];
     struct token_result result = {0};
@@ -316,7 +316,7 @@ TEST(a_set_finds_the_dialect_of_a_model)
     tiny_set_close(&tiny);
 }
 
-TEST(text_of_an_answer_goes_behind_the_prompt)
+TEST(the_text_of_a_response_extends_the_chain_of_its_prompt)
 {
     uint64_t keys[2][8];
     struct prefix_chain whole;

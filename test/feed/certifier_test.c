@@ -67,7 +67,7 @@ static void compute(struct stub_route *route, struct slice body)
     }
     uint16_t status = engine->fails_with;
     if (status == 0) {
-        status = tiny_engine_answer(&engine->tiny, route->path, body, &json);
+        status = tiny_engine_respond(&engine->tiny, route->path, body, &json);
     }
     text_add_format(&out, "HTTP/1.1 %u X\r\ncontent-length: %zu\r\n\r\n", status, json.size);
     text_add(&out, text_slice(&json));
