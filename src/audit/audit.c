@@ -27,51 +27,19 @@ enum {
     title_size = 96,
 };
 
-struct audit_options {
+struct audit {
+    // Flags.
     struct flag_list backend;
     struct flag_list once;
-    const char *path;
-    const char *api_key;
-    const char *ca;
     const char *model;
     const char *json;
     double interval;
-    double timeout;
-    double achievable; // 0: not given
-    double gpu_hour_price;
-    double gpus_per_replica;
-    bool insecure;
     bool live;
     bool since_start;
-};
-
-#define OWNER struct audit_options
-static const struct config_option audit_flags[] = {
-    FLAG_LIST(backend, url, "A replica; may be given several times."),
-    RANGE(interval, seconds, "30s", "100ms", "24h", "Between two reads of each replica."),
-    FLAG(live, toggle, NULL, "Read again and again, until Ctrl-C."),
-    FLAG(since_start, toggle, NULL, "Read once: everything since the engines started."),
-    FLAG_LIST(once, file, "The same for pages that were saved, one of each replica."),
-    RANGE(achievable, real, "0", "0", "1",
-          "Hit rate that good routing would reach; 0: it is estimated."),
-    FLAG(model, text, NULL,
-         "Take the time of prefills from a profile instead of the engines' counters."),
-    FLAG(gpu_hour_price, real, "1.25", "In dollars; an eighth of a node at 10 dollars an hour."),
-    FLAG(gpus_per_replica, real, "1", "GPUs of one replica."),
-    FLAG(json, file, NULL, "Write the figures there as well."),
-    FLAG(path, path, "/metrics", "The path of the metrics."),
-    RANGE(timeout, seconds, "5s", "1ms", "1h", "For one response."),
-    FLAG(api_key, secret, NULL, "Sent as a bearer token."),
-    FLAG(ca, file, NULL, "Certificates to trust for https, PEM."),
-    FLAG(insecure, toggle, NULL, "Do not verify TLS certificates."),
-};
-static const struct config_option_table audit_table = FLAG_TABLE("audit", audit_flags);
-#undef OWNER
-
-struct audit {
-    struct audit_options options;
-    struct profile profile;
+    struct audit_scrape_options scraping;
     struct audit_terms terms;
+    // State.
+    struct profile profile;
     struct loop *loop;
     struct signals *signals;
     struct audit_scrape *scrape;
@@ -83,6 +51,33 @@ struct audit {
     struct audit_replica replicas[audit_replica_max];
     uint32_t replica_count;
 };
+
+#define OWNER struct audit
+static const struct config_option audit_flags[] = {
+    FLAG_LIST(backend, url, "A replica; may be given several times."),
+    RANGE(interval, seconds, "30s", "100ms", "24h", "Between two reads of each replica."),
+    FLAG(live, toggle, NULL, "Read again and again, until Ctrl-C."),
+    FLAG(since_start, toggle, NULL, "Read once: everything since the engines started."),
+    FLAG_LIST(once, file, "The same for pages that were saved, one of each replica."),
+    FLAG_ROW("achievable", terms.achievable, real, .low = "0", .high = "1",
+             .help = "Hit rate that good routing would reach; 0: it is estimated."),
+    FLAG(model, text, NULL,
+         "Take the time of prefills from a profile instead of the engines' counters."),
+    FLAG_ROW("gpu-hour-price", terms.gpu_hour_price, real, .fallback = "1.25",
+             .help = "In dollars; an eighth of a node at 10 dollars an hour."),
+    FLAG_ROW("gpus-per-replica", terms.gpus_per_replica, real, .fallback = "1",
+             .help = "GPUs of one replica."),
+    FLAG(json, file, NULL, "Write the figures there as well."),
+    FLAG_ROW("path", scraping.path, path, .fallback = "/metrics",
+             .help = "The path of the metrics."),
+    FLAG_ROW("timeout", scraping.timeout_ms, milliseconds, .fallback = "5s", .low = "1ms",
+             .high = "1h", .help = "For one response."),
+    FLAG_ROW("api-key", scraping.api_key, secret, .help = "Sent as a bearer token."),
+    FLAG_ROW("ca", scraping.ca, file, .help = "Certificates to trust for https, PEM."),
+    FLAG_ROW("insecure", scraping.insecure, toggle, .help = "Do not verify TLS certificates."),
+};
+static const struct config_option_table audit_table = FLAG_TABLE("audit", audit_flags);
+#undef OWNER
 
 // The first word that is in the list twice, or NULL.
 static const char *find_twice(const struct flag_list *list)
@@ -97,16 +92,16 @@ static const char *find_twice(const struct flag_list *list)
     return NULL;
 }
 
-static bool audit_is_good(const struct audit_options *options)
+static bool audit_is_good(const struct audit *audit)
 {
-    const char *twice = find_twice(&options->backend);
-    if (options->backend.count == 0 && options->once.count == 0) {
+    const char *twice = find_twice(&audit->backend);
+    if (audit->backend.count == 0 && audit->once.count == 0) {
         return command_fail("audit", "--backend", "name at least one replica");
     }
-    if (options->backend.count > 0 && options->once.count > 0) {
+    if (audit->backend.count > 0 && audit->once.count > 0) {
         return command_fail("audit", "--backend", "goes without --once");
     }
-    if (options->live && (options->since_start || options->once.count > 0)) {
+    if (audit->live && (audit->since_start || audit->once.count > 0)) {
         return command_fail("audit", "--live", "goes without --once and --since-start");
     }
     return twice == NULL || command_fail("audit", twice, "is named twice");
@@ -114,7 +109,7 @@ static bool audit_is_good(const struct audit_options *options)
 
 static bool audit_find_model(struct audit *audit)
 {
-    const char *name = audit->options.model;
+    const char *name = audit->model;
     if (name == NULL || profile_find(name, &audit->profile)) {
         audit->terms.model = name != NULL ? &audit->profile : NULL;
         return true;
@@ -124,7 +119,7 @@ static bool audit_find_model(struct audit *audit)
 
 static void write_json(struct audit *audit, const struct audit_report *report)
 {
-    const char *path = audit->options.json;
+    const char *path = audit->json;
     FILE *file = path != NULL ? command_open_file("audit", path) : NULL;
     if (file != NULL) {
         audit_report_json(file, report);
@@ -179,7 +174,7 @@ static void report_live(struct audit *audit)
     if (terminal_is(stdout)) {
         printf("\033[H\033[2J");
     }
-    snprintf(title, sizeof(title), "the last %.4g s", audit->options.interval);
+    snprintf(title, sizeof(title), "the last %.4g s", audit->interval);
     take_span(audit, AUDIT_LAST);
     judge(audit, title, &result, &report);
     audit_report_table(stdout, &report);
@@ -199,17 +194,17 @@ static void round_done(void *owner)
     struct audit *audit = owner;
     uint64_t now_ms = loop_now_ms(audit->loop);
     audit->round_count++;
-    if (audit->options.since_start || (audit->round_count == 2 && !audit->options.live)) {
+    if (audit->since_start || (audit->round_count == 2 && !audit->live)) {
         loop_stop(audit->loop);
         return;
     }
     if (audit->round_count == 1) {
         fprintf(stderr, "%u replicas; looking again in %.4g s\n", audit_scrape_count(audit->scrape),
-                audit->options.interval);
+                audit->interval);
     } else {
         report_live(audit);
     }
-    audit->due_ms += (uint64_t)(audit->options.interval * 1000);
+    audit->due_ms += (uint64_t)(audit->interval * 1000);
     loop_arm(audit->loop, &audit->timer, audit->due_ms > now_ms ? audit->due_ms - now_ms : 0);
 }
 
@@ -231,22 +226,15 @@ static void audit_on_signal(void *owner, enum signal_kind kind)
 
 static bool open_all(struct audit *audit)
 {
-    const struct audit_options *options = &audit->options;
     audit->timer.fire = audit_on_timer;
-    return loop_create(&audit->loop) == STATUS_OK &&
-           signals_open(audit->loop, audit_on_signal, audit, &audit->signals) == STATUS_OK &&
-           audit_scrape_create(
-               &(struct audit_scrape_options){
-                   .loop = audit->loop,
-                   .urls = options->backend.items,
-                   .url_count = options->backend.count,
-                   .path = options->path,
-                   .timeout_ms = (uint32_t)(options->timeout * 1000),
-                   .api_key = options->api_key,
-                   .ca = options->ca,
-                   .insecure = options->insecure,
-               },
-               &audit->scrape) == STATUS_OK;
+    audit->scraping.urls = audit->backend.items;
+    audit->scraping.url_count = audit->backend.count;
+    if (loop_create(&audit->loop) != STATUS_OK) {
+        return false;
+    }
+    audit->scraping.loop = audit->loop;
+    return signals_open(audit->loop, audit_on_signal, audit, &audit->signals) == STATUS_OK &&
+           audit_scrape_create(&audit->scraping, &audit->scrape) == STATUS_OK;
 }
 
 static void close_all(struct audit *audit)
@@ -263,13 +251,13 @@ static void close_all(struct audit *audit)
 static bool report_end(struct audit *audit)
 {
     char title[title_size];
-    if (audit->options.since_start) {
+    if (audit->since_start) {
         take_span(audit, AUDIT_EVER);
         return report_all(audit, "since the engines started");
     }
     take_span(audit, AUDIT_WHOLE);
-    snprintf(title, sizeof(title), audit->options.live ? "since the audit began" : "%.4g s",
-             audit->options.interval);
+    snprintf(title, sizeof(title), audit->live ? "since the audit began" : "%.4g s",
+             audit->interval);
     return report_all(audit, title);
 }
 
@@ -281,7 +269,7 @@ static int audit_backends(struct audit *audit)
     } else {
         loop_arm(audit->loop, &audit->timer, 0);
         loop_run(audit->loop, NULL, NULL);
-        if (audit->is_stopping && !audit->options.live) {
+        if (audit->is_stopping && !audit->live) {
             command_fail("audit", "stopped before anything was measured", NULL);
         } else if (report_end(audit)) {
             status = COMMAND_OK;
@@ -306,7 +294,7 @@ static const char *read_page(const char *path, struct engine_counters *out)
 
 static int audit_files(struct audit *audit)
 {
-    const struct flag_list *files = &audit->options.once;
+    const struct flag_list *files = &audit->once;
     for (uint32_t i = 0; i < files->count; i++) {
         struct audit_history history = {0};
         struct audit_page page = {0};
@@ -326,19 +314,13 @@ static int audit_files(struct audit *audit)
 
 static int audit_run(struct audit *audit)
 {
-    const struct audit_options *options = &audit->options;
-    if (!audit_is_good(options)) {
+    if (!audit_is_good(audit) || !audit_find_model(audit)) {
         return COMMAND_USAGE;
     }
-    audit->terms = (struct audit_terms){
-        .achievable = options->achievable > 0 ? options->achievable : -1,
-        .gpu_hour_price = options->gpu_hour_price,
-        .gpus_per_replica = options->gpus_per_replica,
-    };
-    if (!audit_find_model(audit)) {
-        return COMMAND_USAGE;
+    if (audit->terms.achievable == 0) {
+        audit->terms.achievable = -1;
     }
-    int status = options->once.count > 0 ? audit_files(audit) : audit_backends(audit);
+    int status = audit->once.count > 0 ? audit_files(audit) : audit_backends(audit);
     return audit->has_failed ? COMMAND_FAILED : status;
 }
 
@@ -349,7 +331,7 @@ int command_audit(int word_count, char **words)
         command_fail("audit", "memory is short", NULL);
         return COMMAND_FAILED;
     }
-    int status = flags_read(&audit_table, word_count, words, &audit->options);
+    int status = flags_read(&audit_table, word_count, words, audit);
     status = status == FLAGS_READ ? audit_run(audit) : status;
     free(audit);
     return status;

@@ -22,12 +22,9 @@ enum {
 };
 
 struct tokenize_options {
-    const char *tokenizer;
-    const char *pattern;
+    struct config_tokenizer tokenizer;
     const char *chat;
     const char *file;
-    const char *chat_template;
-    enum config_engine engine;
     struct flag_list words;
     bool ids;
     bool text;
@@ -37,15 +34,17 @@ struct tokenize_options {
 #define OWNER struct tokenize_options
 static const struct config_option tokenize_flags[] = {
     FLAG_ROW("", words, any, .is_list = true, .help = "The text; words are joined with spaces."),
-    FLAG(tokenizer, file, NULL,
-         "A directory with tokenizer.json, and tokenizer_config.json for chats."),
-    FLAG(pattern, name, NULL,
-         "The tokenizer is a file of ranks, as tiktoken has them: gpt2, cl100k, o200k or kimi."),
+    FLAG_ROW("tokenizer", tokenizer.path, file,
+             .help = "A directory with tokenizer.json, and tokenizer_config.json for chats."),
+    FLAG_ROW("pattern", tokenizer.pattern, name,
+             .help = "The tokenizer is a file of ranks, as tiktoken has them: gpt2, cl100k, o200k "
+                     "or kimi."),
     FLAG(chat, file, NULL, "The body of a chat request; - is standard input."),
     FLAG(file, file, NULL, "A file with the text; - is standard input."),
-    FLAG_ROW("engine", engine, choice, .fallback = "vllm", .choices = CONFIG_ENGINES,
+    FLAG_ROW("engine", tokenizer.engine, choice, .fallback = "vllm", .choices = CONFIG_ENGINES,
              .help = "The engine whose preparation of chats is followed."),
-    FLAG(chat_template, file, NULL, "A template to use instead of the directory's."),
+    FLAG_ROW("chat-template", tokenizer.chat_template, file,
+             .help = "A template to use instead of the directory's."),
     FLAG(no_special, toggle, NULL, "Without the tokens that a tokenizer puts around a text."),
     FLAG(ids, toggle, NULL, "Print the token ids alone, as JSON."),
     FLAG(text, toggle, NULL, "Print the text that the template renders, alone."),
@@ -168,8 +167,8 @@ static int tokenize_show(const struct tokenize_options *options, struct dialect_
 int command_tokenize(int word_count, char **words)
 {
     struct tokenize_options options;
-    struct config_tokenizer row = {0};
-    struct config config = {.tokenizers = &row, .tokenizer_count = 1, .tokens.memo = memo_size};
+    struct config config = {
+        .tokenizers = &options.tokenizer, .tokenizer_count = 1, .tokens.memo = memo_size};
     struct dialect_set *set = NULL;
 
     int code = flags_read(&tokenize_table, word_count, words, &options);
@@ -177,16 +176,12 @@ int command_tokenize(int word_count, char **words)
         return code;
     }
     uint32_t sources = (options.chat != NULL) + (options.file != NULL) + (options.words.count > 0);
-    if (options.tokenizer == NULL || sources != 1) {
+    if (options.tokenizer.path == NULL || sources != 1) {
         command_fail("tokenize",
                      "give --tokenizer DIR, and a text, --file or --chat; --help says more", NULL);
         return COMMAND_USAGE;
     }
-    row.engine = options.engine;
     log_set_level(LOG_LEVEL_WARN);
-    row.path = options.tokenizer;
-    row.pattern = options.pattern;
-    row.chat_template = options.chat_template;
     if (dialects_open(&config, 1, &set) != STATUS_OK || set == NULL) {
         return COMMAND_FAILED; // the reason was said
     }
