@@ -181,16 +181,6 @@ void kv_publisher_destroy(struct kv_publisher **publisher_ptr)
     free(publisher);
 }
 
-uint16_t kv_publisher_port(const struct kv_publisher *publisher)
-{
-    return publisher->options.port;
-}
-
-uint16_t kv_publisher_replay_port(const struct kv_publisher *publisher)
-{
-    return publisher->options.replay_port;
-}
-
 // Whether an event that continues the last one can become a part of it.
 static bool publisher_continues(const struct kv_publisher *publisher,
                                 const struct pending_event *event)
@@ -427,5 +417,7 @@ void kv_publisher_status(const struct kv_publisher *publisher, struct kv_publish
         .log_batches = (uint32_t)(publisher->log.end - publisher->log.oldest),
         .subscription_count = publisher->outlet.subscription_count,
         .subscriber_count = publisher->outlet.subscriber_count,
+        .port = publisher->options.port,
+        .replay_port = publisher->options.replay_port,
     };
 }

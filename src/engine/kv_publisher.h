@@ -56,6 +56,8 @@ struct kv_publisher_status {
     uint32_t log_batches;
     uint32_t subscription_count;
     uint32_t subscriber_count; // subscriptions that match the topic
+    uint16_t port;
+    uint16_t replay_port; // 0 without a replay socket
 };
 
 // Listens.  IO or MALFORMED: `error` says why.
@@ -65,10 +67,6 @@ enum status kv_publisher_create(const struct kv_publisher_options *options,
 // Between turns.  Drops messages that were not sent.  Clears the caller's pointer, which may be
 // NULL.
 void kv_publisher_destroy(struct kv_publisher **publisher);
-
-// The ports in use; the second is 0 without a replay socket.
-uint16_t kv_publisher_port(const struct kv_publisher *publisher);
-uint16_t kv_publisher_replay_port(const struct kv_publisher *publisher);
 
 enum kv_tier { KV_TIER_GPU, KV_TIER_HOST };
 

@@ -137,8 +137,9 @@ int main(int word_count, char **words)
     };
     ASSERT(options.format != NULL);
     ASSERT(kv_publisher_create(&options, &program.publisher, error) == STATUS_OK);
-    printf("ports %u %u\n", kv_publisher_port(program.publisher),
-           kv_publisher_replay_port(program.publisher));
+    struct kv_publisher_status status;
+    kv_publisher_status(program.publisher, &status);
+    printf("ports %u %u\n", status.port, status.replay_port);
     fflush(stdout);
     ASSERT(fcntl(0, F_SETFL, O_NONBLOCK) == 0);
     program.input = (struct loop_source){.fd = 0, .ready = input_ready};

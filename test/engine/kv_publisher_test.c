@@ -44,7 +44,7 @@ static struct kv_publisher_status status_of(const struct scene *scene)
 
 static bool subscribe(struct scene *scene)
 {
-    client_open(&scene->client, scene->loop, kv_publisher_port(scene->publisher));
+    client_open(&scene->client, scene->loop, status_of(scene).port);
     client_say(&scene->client, BYTES(GREETING_1 READY_SUB));
     bool is_welcome = client_hears(&scene->client, BYTES(GREETING_1 READY_XPUB));
     client_say(&scene->client, BYTES("\0\1\1"));
@@ -56,7 +56,7 @@ static bool subscribe(struct scene *scene)
 
 static bool ask_for_all(struct scene *scene)
 {
-    client_open(&scene->client, scene->loop, kv_publisher_replay_port(scene->publisher));
+    client_open(&scene->client, scene->loop, status_of(scene).replay_port);
     client_say(&scene->client, BYTES(GREETING_1 READY_DEALER));
     bool is_welcome = client_hears(&scene->client, BYTES(GREETING_1 READY_ROUTER));
     client_say(&scene->client, BYTES("\1\0\0\10\0\0\0\0\0\0\0\0"));
@@ -258,7 +258,7 @@ TEST(after_a_stop_it_starts_at_0_without_subscribers)
     kv_publisher_cleared(scene->publisher);
     kv_publisher_flush(scene->publisher, SECONDS);
     kv_publisher_removed(scene->publisher, KV_TIER_GPU, 1);
-    uint16_t port = kv_publisher_port(scene->publisher);
+    uint16_t port = status_of(scene).port;
     kv_publisher_stop(scene->publisher);
     CHECK(client_is_dropped(&scene->client));
     client_close(&scene->client);
@@ -269,7 +269,7 @@ TEST(after_a_stop_it_starts_at_0_without_subscribers)
     client_close(&scene->client);
 
     CHECK(kv_publisher_start(scene->publisher) == STATUS_OK);
-    CHECK_EQ(kv_publisher_port(scene->publisher), port);
+    CHECK_EQ(status_of(scene).port, port);
     CHECK(subscribe(scene));
     kv_publisher_flush(scene->publisher, SECONDS); // what was pending is gone
     kv_publisher_cleared(scene->publisher);
@@ -448,12 +448,12 @@ TEST(addresses_that_cannot_be_bound_are_named)
     CHECK(kv_publisher_create(&options, &other, error) == STATUS_MALFORMED);
     CHECK_STR(error, "'localhost' is not an IP address");
     options.host = "127.0.0.1";
-    options.port = kv_publisher_port(scene->publisher);
+    options.port = status_of(scene).port;
     CHECK(kv_publisher_create(&options, &other, error) == STATUS_IO);
     CHECK(strstr(error, "Address already in use") != NULL);
     options.port = 0;
     options.has_replay = true;
-    options.replay_port = kv_publisher_replay_port(scene->publisher);
+    options.replay_port = status_of(scene).replay_port;
     CHECK(kv_publisher_create(&options, &other, error) == STATUS_IO);
     CHECK(strstr(error, "Address already in use") != NULL);
 
@@ -465,7 +465,9 @@ TEST(addresses_that_cannot_be_bound_are_named)
     CHECK(kv_publisher_create(&options, &other, error) == STATUS_TOO_LARGE);
     topic[kv_publisher_topic_max] = '\0';
     CHECK(kv_publisher_create(&options, &other, error) == STATUS_OK);
-    CHECK_EQ(kv_publisher_replay_port(other), 0);
+    struct kv_publisher_status status;
+    kv_publisher_status(other, &status);
+    CHECK_EQ(status.replay_port, 0);
     kv_publisher_destroy(&other);
     scene->client.fd = -1;
     scene_close(scene);
