@@ -184,13 +184,13 @@ async def run_lanes(url, workload, lanes, think_s, lines, on_result):
     results = []
 
     async def run_conversation(lane, conversation, rng):
-        answer = None
+        response = None
         while True:
             try:
-                ask = conversation.send(answer)
+                ask = conversation.send(response)
             except StopIteration:
                 return
-            if think_s and answer is not None:
+            if think_s and response is not None:
                 await asyncio.sleep(rng.uniform(*think_s))
             result = Result(ask, len(results))
             results.append(result)
@@ -199,7 +199,7 @@ async def run_lanes(url, workload, lanes, think_s, lines, on_result):
                 on_result(results)
             if not result.is_good:
                 return
-            answer = result.text
+            response = result.text
 
     async def run_lane(number):
         lane, rng = Lane(url, lines), random.Random(number)

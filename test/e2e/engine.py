@@ -25,7 +25,7 @@ import sys
 import time
 
 import standin
-from standin import LAST_CHUNK, SSE_HEAD, chunk, event, json_answer, plain_answer
+from standin import LAST_CHUNK, SSE_HEAD, chunk, event, json_response, plain_response
 
 BLOCK_TOKENS = 16
 
@@ -255,7 +255,7 @@ class Sequence:
         cache.promised -= self.promised
         self.blocks, self.promised = [], 0
 
-    def answer(self):
+    def response_tokens(self):
         """The response tokens for this prompt: the same at any time and in any engine."""
         size = self.output_count * self.token_size
         text = hashlib.shake_256(self.last_key + self.tail).hexdigest(size // 2 + 1)
@@ -295,7 +295,7 @@ def replay(cache, path, body, tokenizer):
     prompt_count = cached_count = 0
     for sequence in sequences_of(path, body, tokenizer):
         assert sequence.admit(cache), "the prompt is larger than the cache"
-        for token in sequence.answer()[:-1]:
+        for token in sequence.response_tokens()[:-1]:
             sequence.extend(cache, token.encode())
         sequence.release(cache)
         prompt_count += sequence.prompt_count
@@ -382,22 +382,22 @@ class Engine(standin.Engine):
 
     async def tokens(self, sequences, row):
         """Yields (index, tokens, is_last) as they come."""
-        answers = [sequence.answer() for sequence in sequences]
+        responses = [sequence.response_tokens() for sequence in sequences]
         try:
             for sequence in sequences:
                 self.enqueue(sequence)
             begin = max([await sequence.started for sequence in sequences])
             row["cached_tokens"] = sum(sequence.cached_count for sequence in sequences)
             row["first_token_at"] = time.monotonic()
-            count, done = len(answers[0]), 0
+            count, done = len(responses[0]), 0
             while done < count:
                 upto = min(count, done + self.stream_interval) if done else 1
                 await asyncio.sleep(max(0.0, begin + (upto - 1) * self.step - time.monotonic()))
-                for index, (sequence, answer) in enumerate(zip(sequences, answers)):
+                for index, (sequence, response) in enumerate(zip(sequences, responses)):
                     # The last token of all is never fed back.
-                    for token in answer[max(0, done - 1) : upto - 1]:
+                    for token in response[max(0, done - 1) : upto - 1]:
                         sequence.extend(self.cache, token.encode())
-                    yield index, answer[done:upto], upto == count
+                    yield index, response[done:upto], upto == count
                 done = upto
                 row["output_tokens"] = done * len(sequences)
         finally:
@@ -407,30 +407,30 @@ class Engine(standin.Engine):
     # Speaking.
 
     def steps_for(self, request):
-        return self.answer_to(request)
+        return self.response_to(request)
 
-    async def answer_to(self, request):
+    async def response_to(self, request):
         if request.path == "/health":
-            yield plain_answer(self.health_status, b"")
+            yield plain_response(self.health_status, b"")
         elif request.path == "/v1/models":
             rows = [{"id": m, "object": "model", "created": 1, "owned_by": self.name} for m in self.models]
-            yield json_answer(200, {"object": "list", "data": rows})
+            yield json_response(200, {"object": "list", "data": rows})
         elif request.path == "/metrics":
-            yield plain_answer(200, self.metrics().encode(), "Content-Type: text/plain; version=0.0.4")
+            yield plain_response(200, self.metrics().encode(), "Content-Type: text/plain; version=0.0.4")
         elif request.path == "/_counters":
-            yield json_answer(200, self.counters())
+            yield json_response(200, self.counters())
         elif request.path == "/_log":
-            yield json_answer(200, self.log)
+            yield json_response(200, self.log)
         elif request.path == "/_flush":
             self.cache.flush()
-            yield json_answer(200, {"success": True})
+            yield json_response(200, {"success": True})
         elif request.path in ("/v1/chat/completions", "/v1/completions"):
-            async for data in self.answer_openai(request):
+            async for data in self.response_of_openai(request):
                 yield data
         else:
-            yield json_answer(404, {"detail": "Not Found"})
+            yield json_response(404, {"detail": "Not Found"})
 
-    async def answer_openai(self, request):
+    async def response_of_openai(self, request):
         row = {"id": request.header("x-request-id"), "at": request.arrived_at, "path": request.path, "status": 200,
                "size": len(request.body), "digest": hashlib.sha256(request.body).hexdigest(), "prompt_tokens": 0,
                "cached_tokens": 0, "output_tokens": 0, "done": False}
@@ -458,7 +458,7 @@ class Engine(standin.Engine):
     def refuse(self, row, status, kind, message):
         row["status"] = status
         error = {"message": message, "type": kind, "param": None, "code": status}
-        return json_answer(status, {"error": error}, "X-Engine: " + self.name)
+        return json_response(status, {"error": error}, "X-Engine: " + self.name)
 
     def read_body(self, request, row):
         try:
@@ -492,7 +492,7 @@ class Engine(standin.Engine):
         chat = request.path == "/v1/chat/completions"
         choices = [{"index": index, **({"message": {"role": "assistant", "content": text}} if chat else {"text": text}),
                     "finish_reason": "length"} for index, text in enumerate(texts)]
-        yield json_answer(200, {**base, "choices": choices, "usage": self.usage(row)}, "X-Engine: " + self.name)
+        yield json_response(200, {**base, "choices": choices, "usage": self.usage(row)}, "X-Engine: " + self.name)
 
     async def stream(self, request, body, sequences, row):
         """The head goes out at once; the first event comes with the first token."""

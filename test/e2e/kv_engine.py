@@ -25,7 +25,7 @@ import time
 import harness
 import msgpack
 import zmq
-from standin import json_answer, plain_answer
+from standin import json_response, plain_response
 
 END = b"\xff" * 8
 TS = 1755907200.5
@@ -554,12 +554,12 @@ class KvEngine:
         self.ranks = [Rank(self, number, Publisher(
             self.port + number, self.replay_port and self.replay_port + number, topic.encode(), buffer_steps,
             self.form.topic_in_replay, connect, first)) for number in range(ranks)]
-        http.answer("/v1/completions", self.begin)
-        http.answer("/kv_cache_events", self.answer_poll)
+        http.respond("/v1/completions", self.begin)
+        http.respond("/kv_cache_events", self.respond_to_poll)
         if adapters:
-            http.answer("/v1/models", self.list_models)
+            http.respond("/v1/models", self.list_models)
         if tells_size:
-            http.answer("/metrics", lambda _: [plain_answer(200, self.metrics())])
+            http.respond("/metrics", lambda _: [plain_response(200, self.metrics())])
         if start and not polled:
             self.start()
 
@@ -634,20 +634,20 @@ class KvEngine:
         usage = {"prompt_tokens": len(prompt), "completion_tokens": 1, "total_tokens": len(prompt) + 1,
                  "prompt_tokens_details": {"cached_tokens": cached}}
         choice = {"index": 0, "text": "x", "finish_reason": "length"}
-        return [json_answer(200, {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": body["model"],
+        return [json_response(200, {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": body["model"],
                                   "choices": [choice], "usage": usage})]
 
-    def answer_poll(self, _request):
+    def respond_to_poll(self, _request):
         rank = self.ranks[0]
         events, rank.polled = rank.polled, []
-        return [json_answer(200, events)]
+        return [json_response(200, events)]
 
     def list_models(self, _request):
         base = self.http.models[0]
         rows = [{"id": base, "object": "model", "created": 1, "owned_by": "vllm", "root": base, "parent": None}]
         rows += [{"id": adapter, "object": "model", "created": 1, "owned_by": "vllm", "root": f"/adapters/{adapter}",
                   "parent": base} for adapter in sorted(self.adapters)]
-        return [json_answer(200, {"object": "list", "data": rows})]
+        return [json_response(200, {"object": "list", "data": rows})]
 
     def metrics(self):
         return "".join(

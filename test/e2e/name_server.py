@@ -33,11 +33,11 @@ class NameServer:
                 query, peer = self.sock.recvfrom(4096)
                 if not query:
                     return
-                answer = self.answer(query)
-                if answer:
-                    self.sock.sendto(answer, peer)
+                response = self.respond(query)
+                if response:
+                    self.sock.sendto(response, peer)
 
-    def answer(self, query):
+    def respond(self, query):
         labels, at = [], 12
         while query[at]:
             labels.append(query[at + 1:at + 1 + query[at]].decode().lower())

@@ -127,9 +127,9 @@ class Report:
         self.lines = lines
         self.summary = summary  # of `warmpath load --json`
         self.failures = [line for line in lines if line["error"]]
-        self.answers = [line for line in lines if line["counts"] and not line["error"]]
-        self.pairs = [(self.most(line), line["cached_tokens"]) for line in self.answers]
-        self.prompt_tokens = sum(line["prompt_tokens"] for line in self.answers)
+        self.responses = [line for line in lines if line["counts"] and not line["error"]]
+        self.pairs = [(self.most(line), line["cached_tokens"]) for line in self.responses]
+        self.prompt_tokens = sum(line["prompt_tokens"] for line in self.responses)
 
     @staticmethod
     def most(line):
@@ -156,8 +156,8 @@ class Report:
         return sum(found for _, found in self.pairs) / self.prompt_tokens
 
     def __repr__(self):
-        first = sorted(line["first_ms"] for line in self.answers)
-        return (f"{len(self.answers)} requests, {len(self.failures)} failed; equal {self.equal_share:.1%}, "
+        first = sorted(line["first_ms"] for line in self.responses)
+        return (f"{len(self.responses)} requests, {len(self.failures)} failed; equal {self.equal_share:.1%}, "
                 f"tokens predicted too many {self.over:.2%}, too few {self.under:.2%}; cached {self.hit_rate:.1%}; "
                 f"first token p50 {first[len(first) // 2]:.1f} ms, p99 {first[len(first) * 99 // 100]:.1f} ms")
 

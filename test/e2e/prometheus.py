@@ -50,8 +50,8 @@ class Prometheus:
     def is_ready(self):
         assert self.process.poll() is None, self.log()
         try:
-            with urllib.request.urlopen(self.url + "/-/ready", timeout=5) as answer:
-                return answer.status == 200
+            with urllib.request.urlopen(self.url + "/-/ready", timeout=5) as response:
+                return response.status == 200
         except OSError:
             return False
 
@@ -59,8 +59,8 @@ class Prometheus:
         """The data of its HTTP API; an error fails the test with Prometheus's message."""
         address = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(arguments)}"
         try:
-            with urllib.request.urlopen(address, timeout=harness.within(10)) as answer:
-                document = json.load(answer)
+            with urllib.request.urlopen(address, timeout=harness.within(10)) as response:
+                document = json.load(response)
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{arguments}: {error.read().decode(errors='replace')}") from None
         assert document["status"] == "success", document

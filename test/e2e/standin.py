@@ -8,9 +8,9 @@ thread of the test process; for `kill -9` it runs as a program of its own:
 
 A response is a script: a list of steps for a path.
 
-    engine.answer("/x", head(200, "Content-Length: 4"), b"ab", 0.5, b"cd")  # half a second between
-    engine.answer("/x", head(200, "Transfer-Encoding: chunked"), chunk(b"abc"), RESET)
-    engine.answer_once("/x", json_answer(429, {}, "Retry-After: 1"))        # the next request only
+    engine.respond("/x", head(200, "Content-Length: 4"), b"ab", 0.5, b"cd")  # half a second between
+    engine.respond("/x", head(200, "Transfer-Encoding: chunked"), chunk(b"abc"), RESET)
+    engine.respond_once("/x", json_response(429, {}, "Retry-After: 1"))  # the next request only
 
 Bytes are sent; a number is seconds to wait; a Gate waits until the test opens it; RESET, CLOSE and
 STALL are ends; a function of the request gives more steps.  Paths without a script behave like an
@@ -59,12 +59,12 @@ def chunk(data, extension=b""):
 LAST_CHUNK = b"0\r\n\r\n"
 
 
-def plain_answer(status, body, *lines):
+def plain_response(status, body, *lines):
     return head(status, *lines, f"Content-Length: {len(body)}") + body
 
 
-def json_answer(status, value, *lines):
-    return plain_answer(status, json.dumps(value).encode(), "Content-Type: application/json", *lines)
+def json_response(status, value, *lines):
+    return plain_response(status, json.dumps(value).encode(), "Content-Type: application/json", *lines)
 
 
 def event(value):
@@ -91,7 +91,7 @@ class Request:
         self.sent_at = []  # when each step of bytes was handed over
         self.sent_size = 0  # what the kernel took
         self.gone_at = None  # when the other side left before the response was complete
-        self.answered_at = None
+        self.responded_at = None
         self.gone = threading.Event()
         lines = raw_head[:-4].split(b"\r\n")
         first = REQUEST_LINE.fullmatch(lines[0])
@@ -219,7 +219,7 @@ class Connection(asyncio.Protocol):
             self.script.cancel()
         try:
             go_on = await self.script
-            request.answered_at = time.monotonic()
+            request.responded_at = time.monotonic()
             return go_on and not self.ended
         except asyncio.CancelledError:
             request.gone_at = time.monotonic()
@@ -365,10 +365,10 @@ class Engine:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
 
-    def answer(self, path, *steps):
+    def respond(self, path, *steps):
         self.scripts[path] = steps
 
-    def answer_once(self, path, *steps):
+    def respond_once(self, path, *steps):
         self.scripts_once.setdefault(path, []).append(steps)
 
     def targets(self):
@@ -431,30 +431,30 @@ class Engine:
     def openai_steps(self, request):
         delay = float(request.header("x-standin-delay", "0"))
         if request.path == "/health":
-            return [plain_answer(self.health_status, b"")]
+            return [plain_response(self.health_status, b"")]
         if request.path == "/v1/models":
             rows = [{"id": m, "object": "model", "created": 1, "owned_by": self.name} for m in self.models]
-            return [json_answer(200, {"object": "list", "data": rows})]
+            return [json_response(200, {"object": "list", "data": rows})]
         if request.path in ("/metrics", "/prometheus/metrics"):
-            return [plain_answer(404, b"")]
+            return [plain_response(404, b"")]
         if request.method == "HEAD":
             return [delay, head(200, "Content-Length: 1234", "X-Engine: " + self.name)]
         if request.path not in ("/v1/chat/completions", "/v1/completions", "/v1/embeddings"):
             echo = {"engine": self.name, "method": request.method, "target": request.target,
                     "size": len(request.body)}
-            return [delay, json_answer(200, echo, "X-Engine: " + self.name)]
+            return [delay, json_response(200, echo, "X-Engine: " + self.name)]
         try:
             body = json.loads(request.body)
         except ValueError:
             error = {"message": "not JSON", "type": "BadRequestError", "param": None, "code": 400}
-            return [delay, json_answer(400, {"error": error})]
+            return [delay, json_response(400, {"error": error})]
         if request.path == "/v1/embeddings":
-            return [delay, json_answer(200, self.embeddings(body))]
+            return [delay, json_response(200, self.embeddings(body))]
         count = int(request.header("x-standin-events", body.get("max_tokens") or 3))
         if body.get("stream"):
             gap = float(request.header("x-standin-gap", "0"))
             return [delay, *self.event_steps(request, body, count, gap)]
-        return [delay, json_answer(200, self.completion(request, body, count))]
+        return [delay, json_response(200, self.completion(request, body, count))]
 
     def words(self, count):
         return [f"{self.name}-{number} " for number in range(count)]

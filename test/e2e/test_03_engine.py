@@ -24,7 +24,7 @@ def serve(cache, tokens, outputs=1, seed=SEED):
     """Cached tokens of a request that runs alone."""
     one = sequence(tokens, outputs, seed)
     assert one.admit(cache)
-    for token in one.answer()[:-1]:
+    for token in one.response_tokens()[:-1]:
         one.extend(cache, token.encode())
     one.release(cache)
     return one.cached_count
@@ -65,12 +65,12 @@ def test_blocks_being_computed_already_count_as_cached():
 def test_the_response_is_cached_except_for_its_last_token():
     cache = engine.Cache(100)
     one = sequence(range(30), outputs=19)
-    answer = [token.encode() for token in one.answer()]
+    response = [token.encode() for token in one.response_tokens()]
     assert one.admit(cache)
-    for token in answer[:-1]:
+    for token in response[:-1]:
         one.extend(cache, token)
     one.release(cache)
-    follow = b"".join(b"%04d" % token for token in range(30)) + b"".join(answer) + b"more"
+    follow = b"".join(b"%04d" % token for token in range(30)) + b"".join(response) + b"more"
     assert engine.Sequence(SEED, follow, 4, 1).admit(cache)
     more = engine.Sequence(SEED, follow, 4, 1)
     assert more.admit(cache)
@@ -97,7 +97,7 @@ def test_blocks_in_use_are_not_evicted_and_a_request_that_does_not_fit_waits():
     cache = engine.Cache(8)
     running = sequence(range(60), outputs=4)
     assert running.admit(cache) and cache.free_count == 4
-    assert not sequence(range(1000, 1060), outputs=8).admit(cache), "the answer would not fit"
+    assert not sequence(range(1000, 1060), outputs=8).admit(cache), "the response would not fit"
     other = sequence(range(1000, 1060), outputs=4)
     assert other.admit(cache) and cache.free_count == 0
     assert not sequence([1]).admit(cache)
@@ -116,7 +116,7 @@ def test_the_number_of_blocks_never_changes():
             length = rng.randrange(1, 200)
             one = sequence(range(rng.randrange(3) * 1000, 10000)[:length], outputs=rng.randrange(1, 40))
             if one.admit(cache):
-                for token in one.answer()[: rng.randrange(one.output_count)]:
+                for token in one.response_tokens()[: rng.randrange(one.output_count)]:
                     one.extend(cache, token.encode())
                 running.append(one)
         used = {id(block) for one in running for block in one.blocks}
@@ -135,7 +135,7 @@ def test_a_chat_is_a_prefix_of_its_continuation():
     before = tokenizer.chat(turns, workloads.TOOLS)
     assert tokenizer.chat([*turns, {"role": "assistant", "content": "abcdefgh"}, user("and?")],
                           workloads.TOOLS).startswith(before + b"abcdefgh")
-    assert not tokenizer.chat(turns).startswith(tokenizer.chat(turns[:1])), "the user's turn is not an answer"
+    assert not tokenizer.chat(turns).startswith(tokenizer.chat(turns[:1])), "the user's turn is not a response"
 
 
 # Over the wire.

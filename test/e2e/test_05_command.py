@@ -122,7 +122,7 @@ limits: {{uri_size: 300}}
     ("error", False, False), ("warn", False, False), ("info", True, False), ("debug", True, True)])
 def test_the_log_level_decides_which_lines_are_written(standin, warmpath, level, says_info, says_debug):
     bad, good = standin("bad"), standin("good")
-    bad.answer("/x", RESET)
+    bad.respond("/x", RESET)
     router = warmpath(bad, good, log_level=level, workers=1)
     for _ in range(4):
         assert router.get("/x").status == 200

@@ -170,12 +170,12 @@ def test_several_subscribers_get_the_same_messages(publisher, subscribe):
 def replay(socket, start):
     """All replies up to the end marker, without the empty frame in front."""
     socket.send_multipart([b"", start.to_bytes(8, "big")])
-    answers = []
-    while not answers or answers[-1][-2] != END:
+    responses = []
+    while not responses or responses[-1][-2] != END:
         empty, *frames = socket.recv_multipart()
         assert empty == b""
-        answers.append(frames)
-    return answers
+        responses.append(frames)
+    return responses
 
 
 @pytest.mark.parametrize("name,topic", [("vllm", [b"kv@engine"]), ("trtllm", [b"kv@engine"]),

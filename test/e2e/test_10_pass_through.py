@@ -6,7 +6,7 @@ import socket
 import pytest
 from client import chat, request
 from harness import eventually, free_port, within
-from standin import CLOSE, LAST_CHUNK, RESET, STALL, Gate, chunk, head, json_answer, plain_answer
+from standin import CLOSE, LAST_CHUNK, RESET, STALL, Gate, chunk, head, json_response, plain_response
 
 HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade", "expect"}
 
@@ -163,15 +163,15 @@ def test_absolute_form_with_the_same_authority_is_taken(standin, warmpath):
 def test_a_request_id_is_made_once_for_each_request(standin, warmpath):
     engine = standin()
     router = warmpath(engine)
-    answers = [router.get("/x") for _ in range(20)]
+    responses = [router.get("/x") for _ in range(20)]
     ids = [seen.header("x-request-id") for seen in engine.requests]
     assert len(set(ids)) == 20 and all(ids)
-    assert [answer.header("x-request-id") for answer in answers] == ids
+    assert [response.header("x-request-id") for response in responses] == ids
 
 
 def test_the_request_id_of_the_client_is_kept(standin, warmpath):
     engine = standin()
-    engine.answer("/echo", json_answer(200, {}, "X-Request-Id: from-the-engine"))
+    engine.respond("/echo", json_response(200, {}, "X-Request-Id: from-the-engine"))
     router = warmpath(engine)
     assert router.get("/x", "X-REQUEST-ID: my-id").header("x-request-id") == "my-id"
     assert len(router.get("/echo", "x-request-id: my-id").all("x-request-id")) == 1
@@ -228,7 +228,7 @@ def test_forwarded_for_adds_the_address_of_the_client(standin, warmpath, before,
 
 def test_a_response_comes_back_as_it_was_sent(standin, warmpath):
     engine = standin()
-    engine.answer("/x", head(
+    engine.respond("/x", head(
         299, "X-B: 2", "x-a: 1", "Set-Cookie: a=1; Path=/", "X-B: 3", "Set-Cookie: b=2", "X-Empty:",
         "Content-Type: text/plain; charset=utf-8", "Content-Length: 5", "Server: engine/1.0",
         "Date: Thu, 01 Jan 1970 00:00:00 GMT", reason="Very Fine") + b"\x00\xff\r\n!")
@@ -254,7 +254,7 @@ def test_the_backend_header_can_be_turned_off(standin, warmpath):
 def test_an_engines_own_status_and_body_are_untouched(standin, warmpath, status):
     engine = standin()
     body = {"object": "error", "message": "said the engine", "code": status}
-    engine.answer("/x", json_answer(status, body, "X-Engine-Says: hello"))
+    engine.respond("/x", json_response(status, body, "X-Engine-Says: hello"))
     router = warmpath(engine)
     response = router.get("/x")
     assert (response.status, response.json()) == (status, body)
@@ -266,7 +266,7 @@ def test_an_engines_own_status_and_body_are_untouched(standin, warmpath, status)
     (204, ()), (304, ("Content-Length: 100", 'ETag: "x"')), (200, ("Content-Length: 0",))])
 def test_responses_without_a_body_leave_the_connection_usable(standin, warmpath, status, lines):
     engine = standin()
-    engine.answer("/x", head(status, *lines))
+    engine.respond("/x", head(status, *lines))
     router = warmpath(engine)
     with router.connect() as client:
         for _ in range(3):
@@ -292,7 +292,7 @@ def test_head_gets_the_head_alone(standin, warmpath):
 
 def test_a_chunked_response_to_head_has_no_body(standin, warmpath):
     engine = standin()
-    engine.answer("/x", head(200, "Transfer-Encoding: chunked"))
+    engine.respond("/x", head(200, "Transfer-Encoding: chunked"))
     router = warmpath(engine)
     with router.connect() as client:
         client.send(request("HEAD", "/x"))
@@ -303,7 +303,7 @@ def test_a_chunked_response_to_head_has_no_body(standin, warmpath):
 
 def test_hop_by_hop_headers_of_the_response_stay_behind(standin, warmpath):
     engine = standin()
-    engine.answer("/x", plain_answer(
+    engine.respond("/x", plain_response(
         200, b"ok", "Connection: keep-alive, X-Private", "X-Private: secret", "Keep-Alive: timeout=5",
         "Proxy-Connection: keep-alive", "Upgrade: foo", "X-Public: open"))
     router = warmpath(engine)
@@ -316,7 +316,7 @@ def test_hop_by_hop_headers_of_the_response_stay_behind(standin, warmpath):
 def test_early_hints_are_forwarded_and_100_is_not(standin, warmpath):
     engine = standin()
     gate = Gate()
-    engine.answer("/x", head(100), head(103, "Link: </a>; rel=preload"), gate, plain_answer(200, b"done"))
+    engine.respond("/x", head(100), head(103, "Link: </a>; rel=preload"), gate, plain_response(200, b"done"))
     router = warmpath(engine)
     with router.connect() as client:
         client.send(request("GET", "/x"))
@@ -328,7 +328,7 @@ def test_early_hints_are_forwarded_and_100_is_not(standin, warmpath):
 
 def test_trailers_and_chunk_extensions_are_understood(standin, warmpath):
     engine = standin()
-    engine.answer("/x", head(200, "Transfer-Encoding: chunked", "Trailer: X-Sum"), chunk(b"hello ", b";a=b"),
+    engine.respond("/x", head(200, "Transfer-Encoding: chunked", "Trailer: X-Sum"), chunk(b"hello ", b";a=b"),
                   chunk(b"world", b';c="d;e"'), b"0;last\r\nX-Sum: 99\r\nX-More: m\r\n\r\n")
     router = warmpath(engine)
     with router.connect() as client:
@@ -343,7 +343,7 @@ def test_trailers_and_chunk_extensions_are_understood(standin, warmpath):
 def test_a_body_that_ends_with_the_connection_ends_cleanly(standin, warmpath):
     engine = standin()
     data = random.Random(3).randbytes(300_000)
-    engine.answer("/x", head(200, "Content-Type: text/plain"), data[:1000], 0.05, data[1000:], CLOSE)
+    engine.respond("/x", head(200, "Content-Type: text/plain"), data[:1000], 0.05, data[1000:], CLOSE)
     router = warmpath(engine)
     response = router.get("/x")
     assert response.complete and response.body == data
@@ -352,9 +352,9 @@ def test_a_body_that_ends_with_the_connection_ends_cleanly(standin, warmpath):
 def test_a_large_body_comes_through_exactly(standin, warmpath):
     engine = standin()
     data = random.Random(4).randbytes(20_000_000)
-    engine.answer("/sized", plain_answer(200, data))
+    engine.respond("/sized", plain_response(200, data))
     pieces = [chunk(data[at:at + 77_777]) for at in range(0, len(data), 77_777)]
-    engine.answer("/chunked", head(200, "Transfer-Encoding: chunked"), *pieces, LAST_CHUNK)
+    engine.respond("/chunked", head(200, "Transfer-Encoding: chunked"), *pieces, LAST_CHUNK)
     router = warmpath(engine)
     assert router.get("/sized").body == data
     assert router.get("/chunked").body == data
@@ -365,7 +365,7 @@ def test_a_response_in_single_bytes_is_the_same_response(standin, warmpath):
     whole = (head(103, "Link: </a>") + head(200, "Transfer-Encoding: chunked", "X-A: b") + chunk(b"hello", b";x=y")
              + b"0\r\nX-Sum: 1\r\n\r\n")
     steps = [step for byte in whole for step in (bytes([byte]), 0.001)]
-    engine.answer("/x", *steps)
+    engine.respond("/x", *steps)
     router = warmpath(engine)
     response = router.get("/x")
     assert (response.status, response.body, response.header("x-a")) == (200, b"hello", "b")
@@ -374,8 +374,8 @@ def test_a_response_in_single_bytes_is_the_same_response(standin, warmpath):
 
 def test_large_response_headers_pass_and_absurd_ones_are_502(standin, warmpath):
     engine = standin()
-    engine.answer("/large", plain_answer(200, b"ok", "X-Large: " + "a" * 6000))
-    engine.answer("/absurd", plain_answer(200, b"ok", *(f"X-{n}: " + "a" * 4000 for n in range(500))))
+    engine.respond("/large", plain_response(200, b"ok", "X-Large: " + "a" * 6000))
+    engine.respond("/absurd", plain_response(200, b"ok", *(f"X-{n}: " + "a" * 4000 for n in range(500))))
     router = warmpath(engine)
     assert router.get("/large").header("x-large") == "a" * 6000
     response = router.get("/absurd")
@@ -400,8 +400,8 @@ def test_a_connection_serves_many_requests_and_reuses_the_backends(standin, warm
 
 def test_pipelined_responses_come_in_order(standin, warmpath):
     slow, fast = standin("slow"), standin("fast")
-    slow.answer("/1", 0.2, plain_answer(200, b"one"))
-    fast.answer("/1", 0.2, plain_answer(200, b"one"))
+    slow.respond("/1", 0.2, plain_response(200, b"one"))
+    fast.respond("/1", 0.2, plain_response(200, b"one"))
     router = warmpath(slow, fast)
     with router.connect() as client:
         client.send(request("GET", "/1") + request("POST", "/2", body=b"abc") + request("HEAD", "/3")
@@ -426,7 +426,7 @@ def test_connection_close_is_obeyed(standin, warmpath):
 
 def test_connection_close_of_a_backend_does_not_close_the_client(standin, warmpath):
     engine = standin()
-    engine.answer("/x", plain_answer(200, b"ok", "Connection: close"), CLOSE)
+    engine.respond("/x", plain_response(200, b"ok", "Connection: close"), CLOSE)
     router = warmpath(engine)
     with router.connect() as client:
         for _ in range(5):
@@ -438,8 +438,8 @@ def test_connection_close_of_a_backend_does_not_close_the_client(standin, warmpa
 
 def test_clients_never_see_stale_backend_connections(standin, warmpath):
     engine = standin()
-    engine.answer("/x", plain_answer(200, b"ok"), CLOSE)  # closes without announcing it
-    engine.answer("/y", plain_answer(200, b"ok"), RESET)
+    engine.respond("/x", plain_response(200, b"ok"), CLOSE)  # closes without announcing it
+    engine.respond("/y", plain_response(200, b"ok"), RESET)
     router = warmpath(engine, retry_attempts=1)
     with router.connect() as client:
         for number in range(30):
@@ -500,7 +500,7 @@ def test_hundreds_of_pipelined_requests_are_served(standin, warmpath):
 
 def test_an_old_client_gets_a_body_without_chunks_and_the_end_of_the_connection(standin, warmpath):
     engine = standin()
-    engine.answer("/x", head(200, "Transfer-Encoding: chunked"), chunk(b"hello "), chunk(b"world"), LAST_CHUNK)
+    engine.respond("/x", head(200, "Transfer-Encoding: chunked"), chunk(b"hello "), chunk(b"world"), LAST_CHUNK)
     router = warmpath(engine)
     with router.connect() as client:
         client.send(b"GET /x HTTP/1.0\r\nHost: test.example\r\n\r\n")
@@ -522,7 +522,7 @@ def test_an_old_client_gets_a_sized_body_and_the_end_of_the_connection(standin, 
 
 def test_an_old_client_may_keep_its_connection(standin, warmpath):
     engine = standin()
-    engine.answer("/chunked", head(200, "Transfer-Encoding: chunked"), chunk(b"hello"), LAST_CHUNK)
+    engine.respond("/chunked", head(200, "Transfer-Encoding: chunked"), chunk(b"hello"), LAST_CHUNK)
     router = warmpath(engine)
     with router.connect() as client:
         client.send(b"GET /1 HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
@@ -539,7 +539,7 @@ def test_an_old_client_may_keep_its_connection(standin, warmpath):
 @pytest.mark.parametrize("line", [b"Content-Length: 5\r\n", b""], ids=["sized", "to the end"])
 def test_an_old_backend_is_understood(standin, warmpath, line):
     engine = standin()
-    engine.answer("/x", b"HTTP/1.0 200 OK\r\n" + line + b"\r\nhello", 0.02, CLOSE)
+    engine.respond("/x", b"HTTP/1.0 200 OK\r\n" + line + b"\r\nhello", 0.02, CLOSE)
     router = warmpath(engine)
     with router.connect() as client:
         for _ in range(3):
@@ -552,8 +552,8 @@ def test_an_old_backend_is_understood(standin, warmpath, line):
 
 def test_many_interim_responses_are_passed_on_or_refused(standin, warmpath):
     engine = standin()
-    engine.answer("/some", *[head(103, "Link: </a>")] * 20, plain_answer(200, b"ok"))
-    engine.answer("/endless", *[head(103, "Link: </a>" + "x" * 500)] * 20_000, plain_answer(200, b"ok"))
+    engine.respond("/some", *[head(103, "Link: </a>")] * 20, plain_response(200, b"ok"))
+    engine.respond("/endless", *[head(103, "Link: </a>" + "x" * 500)] * 20_000, plain_response(200, b"ok"))
     router = warmpath(engine)
     response = router.get("/some")
     assert (response.status, len(response.interim)) == (200, 20)
@@ -573,7 +573,7 @@ def test_an_old_client_need_not_send_host(standin, warmpath):
 # Engines that send invalid HTTP.
 
 
-@pytest.mark.parametrize("answer", [
+@pytest.mark.parametrize("invalid", [
     b"\x00\x01\x02\x03garbage\r\n\r\n",
     b"HTTP/1.1 abc Hello\r\n\r\n",
     b"HTTP/1.1 99 Low\r\nContent-Length: 0\r\n\r\n",
@@ -586,10 +586,10 @@ def test_an_old_client_need_not_send_host(standin, warmpath):
     b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: foo\r\nConnection: upgrade\r\n\r\n",
     b"HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n",
     b"SSH-2.0-OpenSSH_9.2\r\n",
-], ids=lambda answer: repr(answer[:40]))
-def test_an_invalid_http_response_is_502(standin, warmpath, answer):
+], ids=lambda invalid: repr(invalid[:40]))
+def test_an_invalid_http_response_is_502(standin, warmpath, invalid):
     engine = standin()
-    engine.answer("/x", answer, CLOSE)
+    engine.respond("/x", invalid, CLOSE)
     router = warmpath(engine)
     response = router.get("/x")
     assert response.status == 502
@@ -601,7 +601,7 @@ def test_an_invalid_http_response_is_502(standin, warmpath, answer):
     ids=["reset", "close", "reset mid-head", "close mid-head"])
 def test_a_backend_that_leaves_before_its_head_is_complete_is_502(standin, warmpath, steps):
     engine = standin()
-    engine.answer("/x", *steps)
+    engine.respond("/x", *steps)
     router = warmpath(engine)
     response = router.post("/x", {"model": "test-model"})
     assert response.status == 502 and response.error()
@@ -610,7 +610,7 @@ def test_a_backend_that_leaves_before_its_head_is_complete_is_502(standin, warmp
 
 def test_invalid_chunks_truncate_the_response(standin, warmpath):
     engine = standin()
-    engine.answer("/x", head(200, "Transfer-Encoding: chunked"), chunk(b"good"), 0.05, b"zz\r\nbad\r\n", STALL)
+    engine.respond("/x", head(200, "Transfer-Encoding: chunked"), chunk(b"good"), 0.05, b"zz\r\nbad\r\n", STALL)
     router = warmpath(engine)
     with router.connect() as client:
         client.send(request("GET", "/x"))
@@ -620,7 +620,7 @@ def test_invalid_chunks_truncate_the_response(standin, warmpath):
 
 def test_bytes_after_the_response_are_not_the_next_response(standin, warmpath):
     engine = standin()
-    engine.answer("/x", plain_answer(200, b"ok") + b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfalse")
+    engine.respond("/x", plain_response(200, b"ok") + b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfalse")
     router = warmpath(engine, workers=1)
     with router.connect() as client:
         for _ in range(3):
@@ -633,7 +633,7 @@ def test_bytes_after_the_response_are_not_the_next_response(standin, warmpath):
 def test_an_early_response_reaches_a_client_whose_body_was_not_read(standin, warmpath):
     engine = standin()
     engine.early.add("/x")
-    engine.answer("/x", json_answer(413, {"error": "too much for me"}, "Connection: close"), CLOSE)
+    engine.respond("/x", json_response(413, {"error": "too much for me"}, "Connection: close"), CLOSE)
     router = warmpath(engine)
     response = router.ask(request("POST", "/x", body=b"x" * 4_000_000))
     assert response.status in (413, 502)  # the reset may overtake the response in the kernel

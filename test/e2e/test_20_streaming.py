@@ -32,7 +32,7 @@ def test_events_arrive_one_by_one(standin, warmpath):
 def test_the_first_part_is_there_before_the_second_is_sent(standin, warmpath):
     engine = standin()
     gates = [Gate() for _ in range(3)]
-    engine.answer("/x", SSE_HEAD, gates[0], chunk(b"data: 1\n\n"), gates[1], chunk(b"data: 2"), gates[2],
+    engine.respond("/x", SSE_HEAD, gates[0], chunk(b"data: 1\n\n"), gates[1], chunk(b"data: 2"), gates[2],
                   chunk(b"\n\n") + LAST_CHUNK)
     router = warmpath(engine)
     with router.connect() as client:
@@ -55,7 +55,7 @@ def test_every_framing_is_passed_on_as_it_comes(standin, warmpath, lines):
     frame = chunk if len(lines) == 2 else bytes
     gates = [Gate() for _ in range(3)]
     parts = [step for gate in gates for step in (gate, frame(b"0123456789"))]
-    engine.answer("/x", head(200, *lines), *parts, LAST_CHUNK if len(lines) == 2 else CLOSE)
+    engine.respond("/x", head(200, *lines), *parts, LAST_CHUNK if len(lines) == 2 else CLOSE)
     router = warmpath(engine)
     with router.connect() as client:
         client.send(request("GET", "/x"))
@@ -75,7 +75,7 @@ def test_every_framing_is_passed_on_as_it_comes(standin, warmpath, lines):
 def test_half_a_chunk_is_passed_on_before_its_rest(standin, warmpath):
     engine = standin()
     gate = Gate()
-    engine.answer("/x", head(200, "Transfer-Encoding: chunked"), b"a\r\n01234", gate, b"56789\r\n" + LAST_CHUNK)
+    engine.respond("/x", head(200, "Transfer-Encoding: chunked"), b"a\r\n01234", gate, b"56789\r\n" + LAST_CHUNK)
     router = warmpath(engine)
     with router.connect() as client:
         client.send(request("GET", "/x"))
@@ -90,7 +90,7 @@ def test_half_a_chunk_is_passed_on_before_its_rest(standin, warmpath):
 def test_a_stream_to_an_old_client_is_passed_on_as_it_comes(standin, warmpath):
     engine = standin()
     gate = Gate()
-    engine.answer("/x", SSE_HEAD, chunk(b"data: 1\n\n"), gate, chunk(b"data: 2\n\n") + LAST_CHUNK)
+    engine.respond("/x", SSE_HEAD, chunk(b"data: 1\n\n"), gate, chunk(b"data: 2\n\n") + LAST_CHUNK)
     router = warmpath(engine)
     with router.connect() as client:
         client.send(b"GET /x HTTP/1.0\r\nHost: a\r\n\r\n")
@@ -106,7 +106,7 @@ def test_a_hundred_streams_at_once_do_not_mix(standin, warmpath):
     router = warmpath(engine)
     clients = []
     for number in range(100):
-        engine.answer(f"/{number}", SSE_HEAD, *(step for part in range(5) for step in
+        engine.respond(f"/{number}", SSE_HEAD, *(step for part in range(5) for step in
                                                 (chunk(event(b"%d-%d" % (number, part))), 0.05)), LAST_CHUNK)
         clients.append(router.connect())
         clients[-1].send(request("GET", f"/{number}"))
@@ -131,7 +131,7 @@ def error_event(response):
     ids=["reset", "close", "close mid-chunk", "close mid-event", "reset mid-event", "bad chunk"])
 def test_a_broken_event_stream_ends_with_an_error_event_and_no_last_chunk(standin, warmpath, end):
     engine = standin()
-    engine.answer("/x", SSE_HEAD, chunk(event(b"1")), chunk(event(b"2")), 0.1, *end)
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), chunk(event(b"2")), 0.1, *end)
     router = warmpath(engine)
     with router.connect() as client:
         client.send(request("GET", "/x"))
@@ -145,7 +145,7 @@ def test_a_broken_event_stream_ends_with_an_error_event_and_no_last_chunk(standi
 
 def test_an_event_stream_that_breaks_right_after_its_head_has_the_error_event_too(standin, warmpath):
     engine = standin()
-    engine.answer("/x", SSE_HEAD, 0.1, RESET)
+    engine.respond("/x", SSE_HEAD, 0.1, RESET)
     router = warmpath(engine)
     response = router.get("/x")
     assert response.status == 200 and not response.complete
@@ -155,9 +155,9 @@ def test_an_event_stream_that_breaks_right_after_its_head_has_the_error_event_to
 
 def test_a_broken_stream_that_is_not_of_events_gets_nothing_added(standin, warmpath):
     engine = standin()
-    engine.answer("/chunked", head(200, "Content-Type: application/json", "Transfer-Encoding: chunked"),
+    engine.respond("/chunked", head(200, "Content-Type: application/json", "Transfer-Encoding: chunked"),
                   chunk(b"[1, "), 0.05, RESET)
-    engine.answer("/sized", head(200, "Content-Type: text/event-stream", "Content-Length: 100"), b"data: 1\n\n",
+    engine.respond("/sized", head(200, "Content-Type: text/event-stream", "Content-Length: 100"), b"data: 1\n\n",
                   0.05, CLOSE)
     router = warmpath(engine)
     chunked, sized = router.get("/chunked"), router.get("/sized")
@@ -167,7 +167,7 @@ def test_a_broken_stream_that_is_not_of_events_gets_nothing_added(standin, warmp
 
 def test_an_old_client_sees_a_broken_stream_as_a_reset_or_an_error_event(standin, warmpath):
     engine = standin()
-    engine.answer("/x", SSE_HEAD, chunk(event(b"1")), 0.05, RESET)
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), 0.05, RESET)
     router = warmpath(engine)
     with router.connect() as client:
         client.send(b"GET /x HTTP/1.0\r\nHost: a\r\n\r\n")
@@ -178,7 +178,7 @@ def test_an_old_client_sees_a_broken_stream_as_a_reset_or_an_error_event(standin
 
 def test_a_complete_stream_without_done_is_passed_untouched(standin, warmpath):
     engine = standin()
-    engine.answer("/x", SSE_HEAD, chunk(event(b"1")), LAST_CHUNK)
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), LAST_CHUNK)
     router = warmpath(engine)
     response = router.get("/x")
     assert response.complete and response.body == event(b"1")
@@ -187,7 +187,7 @@ def test_a_complete_stream_without_done_is_passed_untouched(standin, warmpath):
 def test_comments_and_unusual_events_are_passed_untouched(standin, warmpath):
     engine = standin()
     body = b":\n\nevent: ping\nid: 7\nretry: 10\ndata\n\n\r\ndata: a\r\ndata: b\r\n\r\n"
-    engine.answer("/x", SSE_HEAD, *(chunk(body[at:at + 3]) for at in range(0, len(body), 3)), LAST_CHUNK)
+    engine.respond("/x", SSE_HEAD, *(chunk(body[at:at + 3]) for at in range(0, len(body), 3)), LAST_CHUNK)
     router = warmpath(engine)
     response = router.get("/x")
     assert response.complete and response.body == body
@@ -205,7 +205,7 @@ LEAVE = {"close": lambda client: client.close(), "reset": lambda client: client.
     ids=["before the head", "after the head", "while the backend is silent", "while it streams"])
 def test_a_client_that_leaves_ends_the_backends_work(standin, warmpath, leave, steps):
     engine = standin()
-    engine.answer("/x", *steps)
+    engine.respond("/x", *steps)
     router = warmpath(engine)
     client = router.connect()
     client.send(json_request("/x", chat(stream=True)))
@@ -252,7 +252,7 @@ def test_a_leaving_client_does_not_disturb_its_neighbours(standin, warmpath):
 
 def test_a_client_that_finished_sending_counts_as_gone(standin, warmpath):
     engine = standin()
-    engine.answer("/x", STALL)
+    engine.respond("/x", STALL)
     router = warmpath(engine)
     with router.connect() as client:
         client.send(request("GET", "/x"))
@@ -263,7 +263,7 @@ def test_a_client_that_finished_sending_counts_as_gone(standin, warmpath):
 
 def test_with_half_close_a_client_that_finished_sending_gets_its_response(standin, warmpath):
     engine = standin()
-    engine.answer("/x", 0.3, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    engine.respond("/x", 0.3, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     router = warmpath(engine, half_close=True)
     with router.connect() as client:
         client.send(request("GET", "/x"))
@@ -277,7 +277,7 @@ def test_with_half_close_a_client_that_finished_sending_gets_its_response(standi
 def test_a_client_that_does_not_read_stops_the_backend(standin, warmpath):
     engine = standin()
     piece = chunk(b"x" * 65536)
-    engine.answer("/x", head(200, "Transfer-Encoding: chunked"), *[piece] * 3200, LAST_CHUNK)
+    engine.respond("/x", head(200, "Transfer-Encoding: chunked"), *[piece] * 3200, LAST_CHUNK)
     router = warmpath(engine)
     assert router.get("/warm-up").status == 200
     before = router.memory()
@@ -294,12 +294,12 @@ def test_a_client_that_does_not_read_stops_the_backend(standin, warmpath):
         assert router.get("/meanwhile").status == 200
         response = client.read_response()
         assert response.complete and len(response.body) == 3200 * 65536
-    eventually(lambda: seen.answered_at, "the stand-in finished")
+    eventually(lambda: seen.responded_at, "the stand-in finished")
 
 
 def test_a_slow_reader_does_not_slow_others(standin, warmpath):
     engine = standin()
-    engine.answer("/big", head(200, "Transfer-Encoding: chunked"), *[chunk(b"x" * 65536)] * 500, LAST_CHUNK)
+    engine.respond("/big", head(200, "Transfer-Encoding: chunked"), *[chunk(b"x" * 65536)] * 500, LAST_CHUNK)
     router = warmpath(engine, workers=1)
     with router.connect(receive_buffer=16384) as lazy:
         lazy.send(request("GET", "/big"))
@@ -312,7 +312,7 @@ def test_a_slow_reader_does_not_slow_others(standin, warmpath):
 
 def test_a_slow_reader_that_leaves_frees_the_backend(standin, warmpath):
     engine = standin()
-    engine.answer("/big", head(200, "Transfer-Encoding: chunked"), *[chunk(b"x" * 65536)] * 500, LAST_CHUNK)
+    engine.respond("/big", head(200, "Transfer-Encoding: chunked"), *[chunk(b"x" * 65536)] * 500, LAST_CHUNK)
     router = warmpath(engine)
     lazy = router.connect(receive_buffer=16384)
     lazy.send(request("GET", "/big"))
@@ -325,7 +325,7 @@ def test_a_slow_reader_that_leaves_frees_the_backend(standin, warmpath):
 def test_a_client_that_leaves_while_its_body_waits_for_the_backend_is_noticed(standin, warmpath):
     engine = standin()
     engine.early.add("/x")
-    engine.answer("/x", STALL)
+    engine.respond("/x", STALL)
     engine.slow_reader = True  # with `early`: takes the head and never the body
     router = warmpath(engine, workers=1)
     client = router.connect()

@@ -4,7 +4,7 @@ import time
 import pytest
 from client import request
 from harness import eventually, within
-from standin import LAST_CHUNK, STALL, Gate, chunk, plain_answer
+from standin import LAST_CHUNK, STALL, Gate, chunk, plain_response
 
 
 # Sizes.
@@ -126,7 +126,7 @@ def test_endless_chunk_extensions_are_refused(standin, warmpath):
 def test_requests_over_the_limit_are_503_until_one_has_ended(standin, warmpath):
     engine = standin()
     gate = Gate()
-    engine.answer("/slow", gate, plain_answer(200, b"done"))
+    engine.respond("/slow", gate, plain_response(200, b"done"))
     router = warmpath(engine, limits_requests=3)
     slow = [router.connect() for _ in range(3)]
     for client in slow:
@@ -144,7 +144,7 @@ def test_requests_over_the_limit_are_503_until_one_has_ended(standin, warmpath):
 def test_a_refusal_says_whether_the_connection_closes(standin, warmpath):
     engine = standin()
     gate = Gate()
-    engine.answer("/slow", gate, plain_answer(200, b"done"))
+    engine.respond("/slow", gate, plain_response(200, b"done"))
     router = warmpath(engine, limits_requests=1)
     slow = router.connect()
     slow.send(request("GET", "/slow"))
@@ -286,7 +286,7 @@ def test_a_connection_that_sends_nothing_is_closed(standin, warmpath):
 
 def test_timeouts_of_requests_do_not_apply_to_clients_that_wait(standin, warmpath):
     engine = standin()
-    engine.answer("/x", 0.8, plain_answer(200, b"late"))
+    engine.respond("/x", 0.8, plain_response(200, b"late"))
     router = warmpath(engine, timeouts_header="300ms", timeouts_body="300ms", timeouts_keepalive="300ms")
     assert router.ask(request("POST", "/x", body=b"abc")).body == b"late"
 
@@ -305,7 +305,7 @@ def test_many_slow_senders_leave_room_for_others(standin, warmpath):
 
 def test_blocked_paths_never_reach_a_backend(standin, warmpath):
     engine = standin()
-    engine.answer("/never", STALL)
+    engine.respond("/never", STALL)
     router = warmpath(engine, blocked_paths=["/reset_prefix_cache", "/sleep"])
     for target in ("/sleep", "/sleep?level=1", "/reset_prefix_cache"):
         response = router.ask(request("POST", target, body=b""))

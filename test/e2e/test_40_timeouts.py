@@ -5,7 +5,7 @@ import time
 import pytest
 from client import chat, json_request, request
 from harness import eventually, within
-from standin import LAST_CHUNK, SSE_HEAD, STALL, BlackHole, chunk, event, head, plain_answer
+from standin import LAST_CHUNK, SSE_HEAD, STALL, BlackHole, chunk, event, head, plain_response
 
 
 def took(begun, low, high):
@@ -24,7 +24,7 @@ def test_connecting_that_takes_too_long_is_504(warmpath):
 
 def test_a_missing_first_byte_is_504_and_the_backend_connection_closes(standin, warmpath):
     engine = standin()
-    engine.answer("/x", STALL)
+    engine.respond("/x", STALL)
     router = warmpath(engine, timeouts_first_byte="300ms", retry_attempts=1)
     begun = time.monotonic()
     response = router.post("/x", chat())
@@ -35,7 +35,7 @@ def test_a_missing_first_byte_is_504_and_the_backend_connection_closes(standin, 
 
 def test_half_a_head_is_not_a_response(standin, warmpath):
     engine = standin()
-    engine.answer("/x", b"HTTP/1.1 200 OK\r\nContent-Le", STALL)
+    engine.respond("/x", b"HTTP/1.1 200 OK\r\nContent-Le", STALL)
     router = warmpath(engine, timeouts_first_byte="300ms", timeouts_between_chunks="300ms", retry_attempts=1)
     response = router.get("/x")
     assert response.status == 504 and response.error()
@@ -43,7 +43,7 @@ def test_half_a_head_is_not_a_response(standin, warmpath):
 
 def test_a_silence_in_a_stream_ends_it_with_an_error_event(standin, warmpath):
     engine = standin()
-    engine.answer("/x", SSE_HEAD, chunk(event(b"1")), STALL)
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), STALL)
     router = warmpath(engine, timeouts_between_chunks="300ms")
     begun = time.monotonic()
     response = router.get("/x")
@@ -56,7 +56,7 @@ def test_a_silence_in_a_stream_ends_it_with_an_error_event(standin, warmpath):
 
 def test_a_silence_in_a_sized_body_cuts_it(standin, warmpath):
     engine = standin()
-    engine.answer("/x", head(200, "Content-Length: 100"), b"half", STALL)
+    engine.respond("/x", head(200, "Content-Length: 100"), b"half", STALL)
     router = warmpath(engine, timeouts_between_chunks="300ms")
     response = router.get("/x")
     assert (response.status, response.body, response.complete) == (200, b"half", False)
@@ -64,7 +64,7 @@ def test_a_silence_in_a_sized_body_cuts_it(standin, warmpath):
 
 def test_a_stream_lasts_as_long_as_it_sends_events(standin, warmpath):
     engine = standin()
-    engine.answer("/x", SSE_HEAD, *[step for _ in range(8) for step in (0.15, chunk(b":\n\n"))], LAST_CHUNK)
+    engine.respond("/x", SSE_HEAD, *[step for _ in range(8) for step in (0.15, chunk(b":\n\n"))], LAST_CHUNK)
     router = warmpath(engine, timeouts_between_chunks="600ms", timeouts_first_byte="600ms")
     response = router.get("/x")
     assert response.complete and response.body == b":\n\n" * 8
@@ -72,7 +72,7 @@ def test_a_stream_lasts_as_long_as_it_sends_events(standin, warmpath):
 
 def test_a_client_that_reads_slowly_is_not_a_backend_that_is_silent(standin, warmpath):
     engine = standin()
-    engine.answer("/x", head(200, "Transfer-Encoding: chunked"), *[chunk(b"x" * 65536)] * 300, LAST_CHUNK)
+    engine.respond("/x", head(200, "Transfer-Encoding: chunked"), *[chunk(b"x" * 65536)] * 300, LAST_CHUNK)
     router = warmpath(engine, timeouts_between_chunks="300ms")
     with router.connect(receive_buffer=16384) as client:
         client.send(request("GET", "/x"))
@@ -87,7 +87,7 @@ def test_a_client_that_reads_slowly_is_not_a_backend_that_is_silent(standin, war
     ids=["chunked", "sized"])
 def test_a_client_that_never_reads_is_given_up(standin, warmpath, line, frame, end):
     engine = standin()
-    engine.answer("/x", head(200, line), *[frame(b"x" * 65536)] * 500, end)
+    engine.respond("/x", head(200, line), *[frame(b"x" * 65536)] * 500, end)
     router = warmpath(engine, timeouts_unread="500ms")
     with router.connect(receive_buffer=16384) as client:
         client.send(request("GET", "/x"))
@@ -103,7 +103,7 @@ def test_a_client_that_reads_now_and_then_is_not_given_up(standin, warmpath):
     that.
     """
     engine = standin()
-    engine.answer("/x", head(200, "Transfer-Encoding: chunked"), *[chunk(b"x" * 65536)] * 400, LAST_CHUNK)
+    engine.respond("/x", head(200, "Transfer-Encoding: chunked"), *[chunk(b"x" * 65536)] * 400, LAST_CHUNK)
     router = warmpath(engine, timeouts_unread="1s")
     with router.connect(receive_buffer=16384) as client:
         client.send(request("GET", "/x"))
@@ -117,7 +117,7 @@ def test_a_client_that_reads_now_and_then_is_not_given_up(standin, warmpath):
 
 def test_the_whole_request_has_a_limit_before_the_head(standin, warmpath):
     engine = standin()
-    engine.answer("/x", STALL)
+    engine.respond("/x", STALL)
     router = warmpath(engine, timeouts_request="300ms")
     begun = time.monotonic()
     response = router.get("/x")
@@ -127,7 +127,7 @@ def test_the_whole_request_has_a_limit_before_the_head(standin, warmpath):
 
 def test_the_whole_request_has_a_limit_within_the_stream(standin, warmpath):
     engine = standin()
-    engine.answer("/x", SSE_HEAD, *[step for _ in range(100) for step in (0.05, chunk(event(b"1")))], LAST_CHUNK)
+    engine.respond("/x", SSE_HEAD, *[step for _ in range(100) for step in (0.05, chunk(event(b"1")))], LAST_CHUNK)
     router = warmpath(engine, timeouts_request="500ms")
     begun = time.monotonic()
     response = router.get("/x")
@@ -139,7 +139,7 @@ def test_the_whole_request_has_a_limit_within_the_stream(standin, warmpath):
 
 def test_zero_means_no_limit(standin, warmpath):
     engine = standin()
-    engine.answer("/x", 0.5, SSE_HEAD, 0.5, chunk(event(b"1")), LAST_CHUNK)
+    engine.respond("/x", 0.5, SSE_HEAD, 0.5, chunk(event(b"1")), LAST_CHUNK)
     router = warmpath(engine, timeouts_first_byte=0, timeouts_between_chunks=0, timeouts_request=0)
     assert router.get("/x").complete
 
@@ -154,7 +154,7 @@ def test_idle_backend_connections_are_closed_in_time(standin, warmpath):
 
 def test_a_slow_response_after_a_fast_one_is_not_cut_by_old_timers(standin, warmpath):
     engine = standin()
-    engine.answer("/slow", 0.35, plain_answer(200, b"slow"))
+    engine.respond("/slow", 0.35, plain_response(200, b"slow"))
     router = warmpath(engine, timeouts_first_byte="500ms", timeouts_request="500ms", workers=1)
     with router.connect() as client:
         for _ in range(3):

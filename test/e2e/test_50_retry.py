@@ -4,7 +4,7 @@ import time
 import pytest
 from client import chat, request
 from harness import eventually, free_port, within
-from standin import CLOSE, RESET, SSE_HEAD, BlackHole, chunk, event, json_answer, plain_answer
+from standin import CLOSE, RESET, SSE_HEAD, BlackHole, chunk, event, json_response, plain_response
 
 FAILURES = {
     "reset": (RESET,), "close": (CLOSE,), "reset mid-head": (b"HTTP/1.1 200 OK\r\nContent-Le", RESET),
@@ -32,7 +32,7 @@ def test_a_connection_that_hangs_is_tried_elsewhere(standin, warmpath):
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_backend_that_leaves_before_its_head_is_replaced(standin, warmpath, failure):
     bad, good = standin("bad"), standin("good")
-    bad.answer("/x", *FAILURES[failure])
+    bad.respond("/x", *FAILURES[failure])
     router = warmpath(bad, good, policy="round_robin", workers=1, **NO_EJECTION)
     body = b"a body that must arrive twice, whole" * 100
     for _ in range(4):
@@ -45,7 +45,7 @@ def test_a_backend_that_leaves_before_its_head_is_replaced(standin, warmpath, fa
 
 def test_a_large_body_is_sent_again_whole(standin, warmpath):
     bad, good = standin("bad"), standin("good")
-    bad.answer("/x", RESET)
+    bad.respond("/x", RESET)
     router = warmpath(bad, good, policy="round_robin", workers=1, **NO_EJECTION)
     body = bytes(range(256)) * 8000
     for _ in range(2):
@@ -55,7 +55,7 @@ def test_a_large_body_is_sent_again_whole(standin, warmpath):
 
 def test_a_chunked_body_and_its_trailers_are_sent_again_whole(standin, warmpath):
     bad, good = standin("bad"), standin("good")
-    bad.answer("/x", RESET)
+    bad.respond("/x", RESET)
     router = warmpath(bad, good, policy="round_robin", workers=1, **NO_EJECTION)
     whole = (request("POST", "/x", "Transfer-Encoding: chunked") + chunk(b"hello, ") + chunk(b"world")
              + b"0\r\nX-Sum: 1\r\n\r\n")
@@ -69,7 +69,7 @@ def test_a_chunked_body_and_its_trailers_are_sent_again_whole(standin, warmpath)
 def test_no_backend_is_tried_twice(standin, warmpath):
     engines = [standin(str(number)) for number in range(4)]
     for engine in engines:
-        engine.answer("/x", RESET)
+        engine.respond("/x", RESET)
     router = warmpath(*engines, retry_attempts=10, **NO_EJECTION)
     response = router.get("/x")
     assert response.status == 502 and response.error()
@@ -79,7 +79,7 @@ def test_no_backend_is_tried_twice(standin, warmpath):
 def test_attempts_are_bounded(standin, warmpath):
     engines = [standin(str(number)) for number in range(5)]
     for engine in engines:
-        engine.answer("/x", RESET)
+        engine.respond("/x", RESET)
     router = warmpath(*engines, retry_attempts=3, **NO_EJECTION)
     assert router.get("/x").status == 502
     assert sum(len(engine.requests) for engine in engines) == 3
@@ -88,8 +88,8 @@ def test_attempts_are_bounded(standin, warmpath):
 def test_a_request_is_not_retried_after_the_response_head(standin, warmpath):
     engines = [standin(str(number)) for number in range(2)]
     for engine in engines:
-        engine.answer("/x", SSE_HEAD, 0.05, RESET)
-        engine.answer("/y", SSE_HEAD, chunk(event(b"1")), 0.05, RESET)
+        engine.respond("/x", SSE_HEAD, 0.05, RESET)
+        engine.respond("/y", SSE_HEAD, chunk(event(b"1")), 0.05, RESET)
     router = warmpath(*engines, **NO_EJECTION)
     for target in ("/x", "/y"):
         response = router.get(target)
@@ -100,7 +100,7 @@ def test_a_request_is_not_retried_after_the_response_head(standin, warmpath):
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_backend_is_replaced(standin, warmpath, status):
     busy, free = standin("busy"), standin("free")
-    busy.answer("/x", json_answer(status, {"error": "busy"}))
+    busy.respond("/x", json_response(status, {"error": "busy"}))
     router = warmpath(busy, free, policy="round_robin", workers=1)
     for _ in range(6):
         assert router.get("/x").json()["engine"] == "free"
@@ -112,7 +112,7 @@ def test_a_busy_backend_is_replaced(standin, warmpath, status):
 def test_when_all_backends_are_busy_the_response_passes_unchanged(standin, warmpath, status):
     engines = [standin("0"), standin("1")]
     for engine in engines:
-        engine.answer("/x", json_answer(status, {"detail": "queue is full"}, "Retry-After: 7", "X-Queue: 99"))
+        engine.respond("/x", json_response(status, {"detail": "queue is full"}, "Retry-After: 7", "X-Queue: 99"))
     router = warmpath(*engines)
     response = router.get("/x")
     assert (response.status, response.json()) == (status, {"detail": "queue is full"})
@@ -124,7 +124,7 @@ def test_when_all_backends_are_busy_the_response_passes_unchanged(standin, warmp
 def test_other_responses_are_final(standin, warmpath, status):
     engines = [standin("0"), standin("1")]
     for engine in engines:
-        engine.answer("/x", json_answer(status, {"says": engine.name}))
+        engine.respond("/x", json_response(status, {"says": engine.name}))
     router = warmpath(*engines)
     response = router.get("/x")
     assert response.status == status
@@ -133,7 +133,7 @@ def test_other_responses_are_final(standin, warmpath, status):
 
 def test_a_busy_backend_is_left_alone_as_long_as_it_asked(standin, warmpath):
     busy, free = standin("busy"), standin("free")
-    busy.answer_once("/x", json_answer(429, {}, "Retry-After: 2"))
+    busy.respond_once("/x", json_response(429, {}, "Retry-After: 2"))
     router = warmpath(busy, free, policy="round_robin", workers=1)
     begun = time.monotonic()
     for _ in range(4):
@@ -151,7 +151,7 @@ def test_a_busy_backend_is_left_alone_as_long_as_it_asked(standin, warmpath):
 
 def test_the_only_backend_is_used_even_if_busy(standin, warmpath):
     engine = standin()
-    engine.answer_once("/x", json_answer(429, {}, "Retry-After: 60"))
+    engine.respond_once("/x", json_response(429, {}, "Retry-After: 60"))
     router = warmpath(engine)
     assert router.get("/x").status == 429
     assert router.get("/x").status == 200
@@ -159,7 +159,7 @@ def test_the_only_backend_is_used_even_if_busy(standin, warmpath):
 
 def test_retries_have_a_budget(standin, warmpath):
     bad, good = standin("bad"), standin("good")
-    bad.answer("/x", RESET)
+    bad.respond("/x", RESET)
     router = warmpath(bad, good, policy="round_robin", workers=1, retry_budget_percent=10, retry_budget_min=2,
                       retry_backoff=0, **NO_EJECTION)
     statuses = [router.get("/x").status for _ in range(60)]
@@ -170,8 +170,8 @@ def test_retries_have_a_budget(standin, warmpath):
 
 def test_a_waiting_retry_is_dropped_when_the_client_leaves(standin, warmpath):
     bad, good = standin("bad"), standin("good")
-    bad.answer("/x", RESET)
-    good.answer("/x", RESET)
+    bad.respond("/x", RESET)
+    good.respond("/x", RESET)
     router = warmpath(bad, good, retry_backoff="1s", **NO_EJECTION)
     client = router.connect()
     client.send(request("GET", "/x"))
@@ -193,7 +193,7 @@ def test_retries_do_not_wait_long(standin, warmpath):
 
 def test_a_retry_may_use_a_new_connection_to_the_same_backend_when_the_old_one_was_stale(standin, warmpath):
     engine = standin()
-    engine.answer_once("/x", plain_answer(200, b"first"), CLOSE)
+    engine.respond_once("/x", plain_response(200, b"first"), CLOSE)
     router = warmpath(engine, retry_attempts=1, workers=1, **NO_EJECTION)
     with router.connect() as client:
         client.send(request("POST", "/x", body=b"abc"))
@@ -205,7 +205,7 @@ def test_a_retry_may_use_a_new_connection_to_the_same_backend_when_the_old_one_w
 
 def test_the_response_of_a_busy_engine_is_preferred_to_an_error(standin, warmpath):
     busy = standin()
-    busy.answer("/x", json_answer(429, {"busy": True}, "Retry-After: 7"))
+    busy.respond("/x", json_response(429, {"busy": True}, "Retry-After: 7"))
     dead = f"http://127.0.0.1:{free_port()}"
     router = warmpath(busy, dead, health_interval="100ms", health_fall=1)
     eventually(lambda: router.backends()[dead]["state"] == "down", "the other is down")

@@ -5,7 +5,7 @@ import time
 import pytest
 from client import request
 from harness import EngineProcess, eventually, within
-from standin import RESET, STALL, Gate, json_answer, plain_answer
+from standin import RESET, STALL, Gate, json_response, plain_response
 
 PROBES = {"health_interval": "100ms", "health_timeout": "300ms", "health_rise": 2, "health_fall": 2,
           "policy": "round_robin"}
@@ -33,12 +33,12 @@ def test_a_backend_that_reports_unhealthy_is_left_out_and_comes_back(standin, wa
     assert set(engines_of(router, 8)) == {"a", "b"}
 
 
-@pytest.mark.parametrize("ill", [(STALL,), (RESET,), (b"garbage\r\n\r\n", RESET), (json_answer(503, {}),),
-                                 (json_answer(500, {}),)], ids=["stall", "reset", "garbage", "503", "500"])
+@pytest.mark.parametrize("ill", [(STALL,), (RESET,), (b"garbage\r\n\r\n", RESET), (json_response(503, {}),),
+                                 (json_response(500, {}),)], ids=["stall", "reset", "garbage", "503", "500"])
 def test_every_kind_of_failed_probe_is_noticed(standin, warmpath, ill):
     a, b = standin("a"), standin("b")
     router = warmpath(a, b, **PROBES)
-    a.answer("/health", *ill)
+    a.respond("/health", *ill)
     router.wait_state(a, "down")
     del a.scripts["/health"]
     router.wait_state(a, "up")
@@ -46,7 +46,7 @@ def test_every_kind_of_failed_probe_is_noticed(standin, warmpath, ill):
 
 def test_an_engine_without_the_health_path_is_alive(standin, warmpath):
     a = standin("a")
-    a.answer("/health", json_answer(404, {}))
+    a.respond("/health", json_response(404, {}))
     router = warmpath(a, **PROBES)
     probed = len(a.probes)
     eventually(lambda: len(a.probes) >= probed + 4, "it is asked again and again")
@@ -66,10 +66,10 @@ def test_a_backend_that_is_gone_is_down_and_comes_back(standin, warmpath):
 
 def test_one_bad_probe_is_not_enough(standin, warmpath):
     a = standin("a")
-    a.answer("/health", plain_answer(200, b""))
+    a.respond("/health", plain_response(200, b""))
     router = warmpath(a, **PROBES)
     for _ in range(3):
-        a.answer_once("/health", plain_answer(503, b""))
+        a.respond_once("/health", plain_response(503, b""))
         seen = len(a.probes)
         eventually(lambda: len(a.probes) >= seen + 3, "three more probes")
         assert router.backend(a)["state"] == "up"
@@ -88,7 +88,7 @@ def test_rise_counts_good_probes(standin, warmpath):
 
 def test_the_path_of_the_probe_is_configured(standin, warmpath):
     a = standin("a")
-    a.answer("/well", plain_answer(200, b""))
+    a.respond("/well", plain_response(200, b""))
     warmpath(a, **PROBES, health_path="/well?deep=1")
     eventually(lambda: sum(seen.target == "/well?deep=1" for seen in a.requests) >= 3, "probes come")
     assert [seen.target for seen in a.probes if seen.path == "/health"] == []
@@ -127,7 +127,7 @@ def test_a_router_that_starts_before_its_backends_finds_them(standin, warmpath):
 def test_running_responses_survive_a_failed_probe(standin, warmpath):
     a = standin("a")
     gate = Gate()
-    a.answer("/slow", gate, plain_answer(200, b"done"))
+    a.respond("/slow", gate, plain_response(200, b"done"))
     router = warmpath(a, **PROBES)
     with router.connect() as client:
         client.send(request("GET", "/slow"))
@@ -158,11 +158,11 @@ def test_an_engine_that_froze_is_left_out_and_comes_back_when_it_thaws(standin, 
 
 
 @pytest.mark.parametrize("steps, statuses", [
-    ((json_answer(500, {}),), {500}), ((json_answer(502, {}),), {502}), ((json_answer(504, {}),), {504}),
+    ((json_response(500, {}),), {500}), ((json_response(502, {}),), {502}), ((json_response(504, {}),), {504}),
     ((RESET,), {200})], ids=["500", "502", "504", "reset"])
 def test_failures_in_a_row_eject_a_backend(standin, warmpath, steps, statuses):
     a, b = standin("a"), standin("b")
-    a.answer("/x", *steps)
+    a.respond("/x", *steps)
     router = warmpath(a, b, **EJECTS)
     eventually(lambda: router.get("/x") and router.backend(a)["state"] == "ejected", "a is ejected")
     assert len(a.requests) == 3
@@ -181,7 +181,7 @@ def test_a_backend_that_is_gone_is_ejected(standin, warmpath):
 
 def test_timeouts_eject_a_backend(standin, warmpath):
     a, b = standin("a"), standin("b")
-    a.answer("/x", STALL)
+    a.respond("/x", STALL)
     router = warmpath(a, b, timeouts_first_byte="150ms", **{**EJECTS, "health_eject_time": "30s"})
     eventually(lambda: router.get("/x") and router.backend(a)["state"] == "ejected", "a is ejected")
     assert len(a.requests) == 3
@@ -190,7 +190,7 @@ def test_timeouts_eject_a_backend(standin, warmpath):
 @pytest.mark.parametrize("status", [400, 401, 404, 422, 429, 503])
 def test_busy_and_client_error_responses_do_not_eject(standin, warmpath, status):
     a = standin("a")
-    a.answer("/x", json_answer(status, {}))
+    a.respond("/x", json_response(status, {}))
     router = warmpath(a, **EJECTS)
     for _ in range(10):
         assert router.get("/x").status == status
@@ -199,7 +199,7 @@ def test_busy_and_client_error_responses_do_not_eject(standin, warmpath, status)
 
 def test_a_client_that_leaves_does_not_count_against_the_backend(standin, warmpath):
     a = standin("a")
-    a.answer("/x", STALL)
+    a.respond("/x", STALL)
     router = warmpath(a, **EJECTS)
     for number in range(5):
         client = router.connect()
@@ -216,7 +216,7 @@ def test_a_success_between_failures_forgives_them(standin, warmpath):
     router = warmpath(a, **EJECTS)
     for _ in range(4):
         for _ in range(2):
-            a.answer_once("/x", json_answer(500, {}))
+            a.respond_once("/x", json_response(500, {}))
             assert router.get("/x").status == 500
         assert router.get("/x").status == 200
     assert router.backend(a)["state"] == "up"
@@ -225,11 +225,11 @@ def test_a_success_between_failures_forgives_them(standin, warmpath):
 def test_an_ejected_backend_gets_one_trial_and_is_back(standin, warmpath):
     a, b = standin("a"), standin("b")
     for _ in range(3):
-        a.answer_once("/x", json_answer(500, {}))
+        a.respond_once("/x", json_response(500, {}))
     router = warmpath(a, b, **EJECTS)
     eventually(lambda: router.get("/x") and router.backend(a)["state"] == "ejected", "a is ejected")
     gate = Gate()
-    a.answer("/x", gate, json_answer(200, {"engine": "a"}))
+    a.respond("/x", gate, json_response(200, {"engine": "a"}))
     time.sleep(0.6)
     clients = [router.connect() for _ in range(8)]
     for client in clients:
@@ -247,7 +247,7 @@ def test_an_ejected_backend_gets_one_trial_and_is_back(standin, warmpath):
 
 def test_a_failed_trial_ejects_for_longer(standin, warmpath):
     a, b = standin("a"), standin("b")
-    a.answer("/x", json_answer(500, {}))
+    a.respond("/x", json_response(500, {}))
     router = warmpath(a, b, **EJECTS)
     eventually(lambda: router.get("/x") and router.backend(a)["state"] == "ejected", "a is ejected")
     eventually(lambda: router.get("/x") and len(a.requests) == 4, "the trial", 3)
@@ -258,7 +258,7 @@ def test_a_failed_trial_ejects_for_longer(standin, warmpath):
 
 def test_the_time_of_ejection_has_a_maximum(standin, warmpath):
     a, b = standin("a"), standin("b")
-    a.answer("/x", json_answer(500, {}))
+    a.respond("/x", json_response(500, {}))
     router = warmpath(a, b, **{**EJECTS, "health_eject_time": "200ms", "health_eject_time_max": "200ms"})
     begun = time.monotonic()
     eventually(lambda: router.get("/x") and len(a.requests) >= 9, "six trials after three failures", 10)
@@ -268,7 +268,7 @@ def test_the_time_of_ejection_has_a_maximum(standin, warmpath):
 def test_when_all_backends_are_ejected_ejection_is_ignored(standin, warmpath):
     a, b = standin("a"), standin("b")
     for engine in (a, b):
-        engine.answer("/x", json_answer(500, {}))
+        engine.respond("/x", json_response(500, {}))
     router = warmpath(a, b, **{**EJECTS, "health_eject_time": "30s"})
     for _ in range(10):
         assert router.get("/x").status == 500
@@ -282,7 +282,7 @@ def test_when_all_backends_are_ejected_ejection_is_ignored(standin, warmpath):
 
 def test_ejection_can_be_turned_off(standin, warmpath):
     a = standin("a")
-    a.answer("/x", json_answer(500, {}))
+    a.respond("/x", json_response(500, {}))
     router = warmpath(a, **{**EJECTS, "health_eject_failures": 0})
     for _ in range(10):
         assert router.get("/x").status == 500

@@ -2,14 +2,14 @@
 import signal
 
 from harness import eventually
-from standin import STALL, json_answer, plain_answer
+from standin import STALL, json_response, plain_response
 
-PAGE = plain_answer(200, b"vllm:num_requests_running 1.0\nvllm:num_requests_waiting 0.0\n")
+PAGE = plain_response(200, b"vllm:num_requests_running 1.0\nvllm:num_requests_waiting 0.0\n")
 
 
 def test_engines_are_scraped_repeatedly_and_scrapes_do_not_count_as_requests(standin, warmpath):
     a = standin("a")
-    a.answer("/metrics", PAGE)
+    a.respond("/metrics", PAGE)
     router = warmpath(a, load_interval="100ms")
     eventually(lambda: len(a.scrapes) >= 5, "it is asked")
     assert {seen.target for seen in a.scrapes} == {"/metrics"}
@@ -19,8 +19,8 @@ def test_engines_are_scraped_repeatedly_and_scrapes_do_not_count_as_requests(sta
 
 def test_an_engine_that_never_responds_to_scrapes_still_serves(standin, warmpath):
     a, b = standin("a"), standin("b")
-    a.answer("/metrics", STALL)
-    b.answer("/metrics", PAGE)
+    a.respond("/metrics", STALL)
+    b.respond("/metrics", PAGE)
     router = warmpath(a, b, load_interval="100ms", policy="round_robin")
     eventually(lambda: len(b.scrapes) >= 5 and len(a.scrapes) == 1, "the other is asked")
     assert {router.get("/x").json()["engine"] for _ in range(4)} == {"a", "b"}
@@ -29,8 +29,8 @@ def test_an_engine_that_never_responds_to_scrapes_still_serves(standin, warmpath
 
 def test_a_page_of_steps_leads_to_the_other_path(standin, warmpath):
     a = standin("a")
-    a.answer("/metrics", json_answer(200, []))
-    a.answer("/prometheus/metrics", plain_answer(200, b"trtllm_num_requests_running 1.0\n"))
+    a.respond("/metrics", json_response(200, []))
+    a.respond("/prometheus/metrics", plain_response(200, b"trtllm_num_requests_running 1.0\n"))
     warmpath(a, load_interval="100ms")
     eventually(lambda: sum(seen.path == "/prometheus/metrics" for seen in a.scrapes) >= 3, "it is kept to")
     assert sum(seen.path == "/metrics" for seen in a.scrapes) == 1
@@ -38,7 +38,7 @@ def test_a_page_of_steps_leads_to_the_other_path(standin, warmpath):
 
 def test_a_reload_turns_scraping_on(standin, warmpath):
     a = standin("a")
-    a.answer("/metrics", PAGE)
+    a.respond("/metrics", PAGE)
     text = f"backends: ['{a.url}']\nload: {{interval: 100ms, scrape: %s}}\n"
     router = warmpath(config=text % "false")
     for _ in range(20):

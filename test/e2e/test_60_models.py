@@ -4,7 +4,7 @@ import json
 import pytest
 from client import chat, request
 from harness import eventually
-from standin import json_answer, plain_answer
+from standin import json_response, plain_response
 
 LEARNS = {"models_interval": "200ms", "health_interval": "100ms", "health_fall": 1, "health_rise": 1}
 
@@ -100,16 +100,16 @@ def test_the_model_is_found_where_json_has_it(standin, warmpath, body):
 def test_a_body_without_a_model_may_go_anywhere(standin, warmpath, body):
     a, b = standin("a", models=["m1"]), standin("b", models=["m2"])
     router = warmpath(a, b, policy="round_robin", **LEARNS)
-    answers = [router.ask(request("POST", "/x", body=body)) for _ in range(6)]
-    assert {response.status for response in answers} == {200}
-    assert {response.json()["engine"] for response in answers} == {"a", "b"}
+    responses = [router.ask(request("POST", "/x", body=body)) for _ in range(6)]
+    assert {response.status for response in responses} == {200}
+    assert {response.json()["engine"] for response in responses} == {"a", "b"}
 
 
-@pytest.mark.parametrize("answer", [plain_answer(404, b"no such page"), json_answer(200, {"hello": "world"}),
-                                    plain_answer(200, b"not json")], ids=["404", "other JSON", "not JSON"])
-def test_a_backend_without_a_list_takes_any_model(standin, warmpath, answer):
+@pytest.mark.parametrize("response", [plain_response(404, b"no such page"), json_response(200, {"hello": "world"}),
+                                    plain_response(200, b"not json")], ids=["404", "other JSON", "not JSON"])
+def test_a_backend_without_a_list_takes_any_model(standin, warmpath, response):
     a, b = standin("a"), standin("b", models=["m2"])
-    a.answer("/v1/models", answer)
+    a.respond("/v1/models", response)
     router = warmpath(a, b, policy="round_robin", workers=1, **LEARNS)
     assert asks(router, "anything") == {a.url}
     assert asks(router, "m2") == {a.url, b.url}
@@ -158,8 +158,8 @@ def test_models_of_a_backend_that_is_down_are_not_listed_and_not_forgotten(stand
 
 def test_a_retry_stays_with_backends_that_serve_the_model(standin, warmpath):
     a, b, c = standin("a", models=["m1"]), standin("b", models=["m1"]), standin("c", models=["m2"])
-    a.answer("/v1/chat/completions", json_answer(429, {}))
-    b.answer("/v1/chat/completions", json_answer(429, {}))
+    a.respond("/v1/chat/completions", json_response(429, {}))
+    b.respond("/v1/chat/completions", json_response(429, {}))
     router = warmpath(a, b, c, **LEARNS)
     assert router.post("/v1/chat/completions", chat(model="m1")).status == 429
     assert (len(a.requests), len(b.requests), len(c.requests)) == (1, 1, 0)

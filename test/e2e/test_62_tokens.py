@@ -8,7 +8,7 @@ import pytest
 import vllm
 from client import json_request, request
 from harness import eventually, within
-from standin import json_answer
+from standin import json_response
 
 FAST = {"health_interval": "100ms", "models_interval": "200ms", "tokens_certify_interval": "200ms"}
 CHAT = {"model": "m", "messages": [{"role": "system", "content": "You are terse."},
@@ -83,7 +83,7 @@ def test_a_response_is_matched_in_the_next_prompt(standin, warmpath, model, stre
     messages = [*CHAT["messages"], {"role": "assistant", "content": said}]
     known = dialect.ids({"messages": messages, "add_generation_prompt": False})[:-2]
     more = {"model": "m", "messages": [*messages, {"role": "user", "content": "And then?"}]}
-    eventually(lambda: router.is_idle(), "the answer has ended")
+    eventually(lambda: router.is_idle(), "the response has ended")
     assert int(decision(router, more)["matched_blocks"]) == len(known) // 16
     assert len(known) // 16 > len(dialect.ids(CHAT)) // 16 + 10
 
@@ -117,8 +117,8 @@ def test_another_tokenizer_certifies_nothing_and_everything_goes_by_text(standin
 def test_an_engine_without_a_tokenize_endpoint_is_logged_once(standin, warmpath, model):
     engine = standin("a", models=["m"])
     vllm.speak(engine, vllm.Dialect(model), paths=())
-    engine.answer("/tokenize", json_answer(404, {}))
-    engine.answer("/v1/chat/completions/render", json_answer(404, {}))
+    engine.respond("/tokenize", json_response(404, {}))
+    engine.respond("/v1/chat/completions/render", json_response(404, {}))
     router = warmpath(engine, tokenizer=model, **FAST)
     eventually(lambda: [request.path for request in engine.requests].count("/tokenize") >= 3, "it is asked again")
     assert router.stderr().count("cannot be asked") == 1
@@ -131,7 +131,7 @@ def test_an_engine_without_a_tokenize_endpoint_is_logged_once(standin, warmpath,
 def test_the_render_endpoint_is_used_if_tokenize_is_missing(standin, warmpath, model):
     engine = standin("a", models=["m"])
     vllm.speak(engine, vllm.Dialect(model), paths=("/v1/chat/completions/render",))
-    engine.answer("/tokenize", json_answer(404, {}))
+    engine.respond("/tokenize", json_response(404, {}))
     router = warmpath(engine, tokenizer=model, **FAST)
     wait_certified(router)
 
@@ -272,7 +272,7 @@ def test_certify_lists_the_cases_where_an_engine_differs(standin, binary, model,
 
 def test_certify_fails_if_no_endpoint_responds(standin, binary, model):
     engine = standin("a", models=["m"])
-    engine.answer("/tokenize", json_answer(404, {}))
-    engine.answer("/v1/chat/completions/render", json_answer(404, {}))
+    engine.respond("/tokenize", json_response(404, {}))
+    engine.respond("/v1/chat/completions/render", json_response(404, {}))
     done = run(binary, "certify", "--backend", engine.url, "--tokenizer", model)
     assert done.returncode == 1 and "cannot be asked" in done.stdout

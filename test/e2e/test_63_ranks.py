@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from client import chat
 from harness import eventually, within
-from standin import plain_answer
+from standin import plain_response
 
 RANK = "x-data-parallel-rank"
 QUIET = "health: {interval: 0}\nmodels: {learn: false}\nload: {scrape: false}\n"
@@ -29,18 +29,18 @@ def ranks_of(engine):
     return [request.header(RANK) for request in engine.requests]
 
 
-def rank_of_answer(response):
+def rank_of_response(response):
     return re.fullmatch(r"http://.*#rank=(\d+)", response.header("x-warmpath-backend"))[1]
 
 
 def test_requests_are_spread_over_ranks_and_each_names_its_own(standin, warmpath):
     a, b = standin("a"), standin("b")
     router = warmpath(config=config(row(a, 4), b.url), workers=1)
-    answers = [router.get("/x") for _ in range(20)]
+    responses = [router.get("/x") for _ in range(20)]
     assert collections.Counter(ranks_of(a)) == {"0": 4, "1": 4, "2": 4, "3": 4}
     assert ranks_of(b) == [None] * 4
-    told = [rank_of_answer(answer) for answer in answers if answer.json()["engine"] == "a"]
-    assert told == ranks_of(a), "the answer says which rank gave it"
+    told = [rank_of_response(response) for response in responses if response.json()["engine"] == "a"]
+    assert told == ranks_of(a), "the response names its rank"
 
 
 def test_a_clients_own_rank_is_replaced_where_we_choose_and_passed_on_where_not(standin, warmpath):
@@ -72,7 +72,7 @@ def test_a_prefix_stays_at_the_rank_that_computed_it(standin, warmpath):
         for name in ("red", "green", "blue"):
             text = f"{name} " * 2000 + "".join(f"and so on, {number}. " for number in range(turn))
             body = chat(messages=[{"role": "user", "content": text}])
-            rank = rank_of_answer(router.post("/v1/chat/completions", body))
+            rank = rank_of_response(router.post("/v1/chat/completions", body))
             assert homes.setdefault(name, rank) == rank, (turn, name)
 
 
@@ -130,7 +130,7 @@ def test_each_rank_has_its_own_load(standin, warmpath):
     engine = standin("a")
     page = "".join(f'vllm:cache_config_info{{block_size="16",engine="{number}",num_gpu_blocks="{number}01"}} 1.0\n'
                    for number in range(1, 4))
-    engine.answer("/metrics", plain_answer(200, page.encode()))
+    engine.respond("/metrics", plain_response(200, page.encode()))
     router = warmpath(config=config(
         row(engine, 4), more="health: {interval: 0}\nmodels: {learn: false}\nload: {interval: 100ms}\n"))
 

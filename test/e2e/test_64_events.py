@@ -22,8 +22,8 @@ def test_in_every_form_the_router_knows_what_the_engine_holds(kv, fleet, form):
     engine = kv(form=form, blocks=24)
     router = begin(fleet, engine)
     for number in range(4):  # more than fits
-        answer = send(router, prompt_of(number, 90 + number))
-        assert answer.by_events and answer.expected == answer.cached == 0
+        response = send(router, prompt_of(number, 90 + number))
+        assert response.by_events and response.expected == response.cached == 0
         settle(router, engine)
     agree(router, [engine], [*PROMPTS, *(prompt_of(number, 90 + number) for number in range(4))])
     last = prompt_of(3, 93)
@@ -32,11 +32,11 @@ def test_in_every_form_the_router_knows_what_the_engine_holds(kv, fleet, form):
     engine.ranks[0].publish()
     settle(router, engine)
     agree(router, [engine], [last])
-    answer = send(router, last)
-    assert answer.by_events and answer.expected == answer.cached == 32, "the end behind a hole does not count"
+    response = send(router, last)
+    assert response.by_events and response.expected == response.cached == 32, "the end behind a hole does not count"
     settle(router, engine)
-    answer = send(router, last)
-    assert answer.by_events and answer.expected == answer.cached == 80, "the hole is filled"
+    response = send(router, last)
+    assert response.by_events and response.expected == response.cached == 80, "the hole is filled"
     engine.reset()
     settle(router, engine)
     agree(router, [engine], [*PROMPTS, last])
@@ -81,8 +81,8 @@ def test_engines_of_different_kinds_and_sizes_are_compared_by_content(kv, fleet)
         engine.ranks[0].publish()
     settle(router, *engines)
     agree(router, engines, [shared])
-    answer = send(router, shared)
-    assert (answer.backend, answer.expected, answer.cached) == (engines[2].url, 6976, 6976)
+    response = send(router, shared)
+    assert (response.backend, response.expected, response.cached) == (engines[2].url, 6976, 6976)
 
 
 def test_a_long_row_of_random_requests_is_predicted_to_the_token(kv, fleet):
@@ -96,8 +96,8 @@ def test_a_long_row_of_random_requests_is_predicted_to_the_token(kv, fleet):
         root = prompt_of(f"root {dice.randrange(4)}", 160)
         prompt = root[: dice.randrange(20, 160)] + prompt_of(f"tail {dice.randrange(6)}", dice.randrange(1, 50))
         settle(router, *engines)
-        answer = send(router, prompt)
-        assert answer.by_events and answer.expected == answer.cached
+        response = send(router, prompt)
+        assert response.by_events and response.expected == response.cached
     settle(router, *engines)
     agree(router, engines, [prompt_of(f"root {number}", 160) for number in range(4)])
     assert all(events_of(router, engine)["told"]["removed"] > 0 for engine in engines)
@@ -107,8 +107,8 @@ def test_each_copy_of_a_block_is_removed_separately(kv, fleet):
     engine = kv()
     router = begin(fleet, engine)
     prompt = PROMPTS[2]  # of whole blocks: the last is computed again, into a new block
-    answer = send(router, prompt)
-    assert answer.cached == 48
+    response = send(router, prompt)
+    assert response.cached == 48
     longer = prompt + prompt_of("more", 10)
     last = engine.cache.chain(prompt)[-1]
     copies = engine.cache.by_digest[last.digest]
@@ -316,10 +316,10 @@ def test_backends_with_and_without_events_share_a_fleet(kv, fleet):
         homes[len(homes)] = send(router, prompt_of(len(homes), 3000)).backend
     settle(router, telling)
     for name, home in homes.items():
-        answer = send(router, prompt_of(name, 3000))
-        assert answer.backend == home
-        assert answer.expected == answer.cached == 2992
-        assert answer.by_events == (home == telling.url)
+        response = send(router, prompt_of(name, 3000))
+        assert response.backend == home
+        assert response.expected == response.cached == 2992
+        assert response.by_events == (home == telling.url)
     backends = router.backends()
     assert backends[telling.url]["events"]["state"] == "live"
     assert backends[silent.url]["events"]["state"] == "none"
@@ -339,8 +339,8 @@ def test_a_burst_with_one_new_prefix_does_not_scatter_before_any_event(kv, fleet
     for engine in engines:
         engine.gate = gate
     shared = prompt_of("burst", 20_000)  # worth waiting for
-    answers = []
-    threads = [threading.Thread(target=lambda number=number: answers.append(
+    responses = []
+    threads = [threading.Thread(target=lambda number=number: responses.append(
         send(router, shared + prompt_of(f"tail {number}", 20)))) for number in range(8)]
 
     def arrived():
@@ -352,9 +352,9 @@ def test_a_burst_with_one_new_prefix_does_not_scatter_before_any_event(kv, fleet
     gate.open()
     for thread in threads:
         thread.join(within(10))
-    assert len({answer.backend for answer in answers}) <= places, [answer.said for answer in answers]
-    assert sum(answer.expected == 0 for answer in answers) <= places
-    assert all(answer.by_events and answer.expected in (0, 20_000) for answer in answers)
+    assert len({response.backend for response in responses}) <= places, [response.said for response in responses]
+    assert sum(response.expected == 0 for response in responses) <= places
+    assert all(response.by_events and response.expected in (0, 20_000) for response in responses)
     settle(router, *engines)
     agree(router, engines, [shared])
 
@@ -407,8 +407,8 @@ def test_an_engine_that_keeps_its_events_is_polled(kv, fleet):
         send(router, prompt)
     eventually(lambda: events_of(router, engine)["state"] == "live", lambda: str(router.backends()))
     agree(router, [engine], prompts)
-    answer = send(router, prompts[-1])
-    assert answer.by_events and answer.expected == answer.cached == 80
+    response = send(router, prompts[-1])
+    assert response.by_events and response.expected == response.cached == 80
     rank = engine.ranks[0]
     rank.event_id += 1  # one was lost
     send(router, prompt_of("seen"))
@@ -553,9 +553,9 @@ def test_oversized_batches_do_not_harm_the_router(kv, fleet):
             engine.publisher.send(payload)
     for number in range(20_000):
         engine.publisher.send(b"\x93\x00\x90\x00")
-    answers = [send(router, prompt) for _ in range(5)]
-    assert all(answer.backend == well.url and answer.cached == answer.expected == 5984 for answer in answers), [
-        answer.said for answer in answers]
+    responses = [send(router, prompt) for _ in range(5)]
+    assert all(response.backend == well.url and response.cached == response.expected == 5984 for response in responses), [
+        response.said for response in responses]
     settle(router, engine, states=("live", "learning"), seconds=15)
     told = events_of(router, engine)["told"]
     assert told["malformed"] >= 1 and told["orphans_lost"] >= 1, told

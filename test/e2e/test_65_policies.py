@@ -50,7 +50,7 @@ def test_random_policies_use_every_backend(standin, warmpath, policy):
 def test_least_requests_avoids_the_busy(standin, warmpath, policy):
     a, b = standin("a"), standin("b")
     for engine in (a, b):
-        engine.answer("/hold", STALL)
+        engine.respond("/hold", STALL)
     router = warmpath(a, b, policy=policy, workers=2, **QUIET)
     holders = [router.connect() for _ in range(10)]
     for number, client in enumerate(holders):
@@ -61,8 +61,8 @@ def test_least_requests_avoids_the_busy(standin, warmpath, policy):
 
 def test_least_requests_sends_all_to_the_idle_one(standin, warmpath):
     a, b = standin("a"), standin("b")
-    a.answer("/hold", STALL)
-    b.answer("/hold", STALL)
+    a.respond("/hold", STALL)
+    b.respond("/hold", STALL)
     router = warmpath(a, b, policy="least_requests", **QUIET)
     holder = router.connect()
     holder.send(request("GET", "/hold"))
@@ -74,7 +74,7 @@ def test_least_requests_sends_all_to_the_idle_one(standin, warmpath):
 def test_weighted_least_requests_fills_by_weight(standin, warmpath):
     a, b = standin("a"), standin("b")
     for engine in (a, b):
-        engine.answer("/hold", STALL)
+        engine.respond("/hold", STALL)
     router = warmpath(policy="weighted_least_requests", config=weighted([a, b], [3, 1]), **QUIET)
     for number in range(16):
         router.connect().send(request("GET", "/hold"))
@@ -94,11 +94,11 @@ def homes(router, count, make=None):
     found = {}
     for number in range(count):
         if make:
-            answers = {router.ask(make(number)).header("x-warmpath-backend") for _ in range(3)}
+            responses = {router.ask(make(number)).header("x-warmpath-backend") for _ in range(3)}
         else:
-            answers = {router.get("/x", session(number)).header("x-warmpath-backend") for _ in range(3)}
-        assert len(answers) == 1, f"session {number} moved: {answers}"
-        found[number] = answers.pop()
+            responses = {router.get("/x", session(number)).header("x-warmpath-backend") for _ in range(3)}
+        assert len(responses) == 1, f"session {number} moved: {responses}"
+        found[number] = responses.pop()
     return found
 
 
@@ -119,9 +119,9 @@ def test_the_user_of_the_body_sticks(standin, warmpath):
 def test_the_header_wins_over_the_user(standin, warmpath):
     engines = [standin(name) for name in "abcd"]
     router = warmpath(*engines, policy="consistent_hash", **QUIET)
-    answers = {router.post("/v1/completions", chat(user=f"user-{number}"), session(1)).header("x-warmpath-backend")
+    responses = {router.post("/v1/completions", chat(user=f"user-{number}"), session(1)).header("x-warmpath-backend")
                for number in range(20)}
-    assert len(answers) == 1
+    assert len(responses) == 1
 
 
 def test_another_header_can_name_the_session(standin, warmpath):
@@ -170,7 +170,7 @@ def test_weights_share_the_sessions(standin, warmpath):
 def test_one_hot_session_does_not_pin_a_backend(standin, warmpath):
     engines = [standin(name) for name in "abcd"]
     for engine in engines:
-        engine.answer("/hold", STALL)
+        engine.respond("/hold", STALL)
     router = warmpath(*engines, policy="consistent_hash", load_bound_percent=125, **QUIET)
     for number in range(40):
         router.connect().send(request("GET", "/hold", session(1)))

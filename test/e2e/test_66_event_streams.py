@@ -88,8 +88,8 @@ def test_a_prefix_in_constant_use_is_known_again_after_a_purge(kv, fleet):
     serve(router, engine, *(system + prompt_of(number, 40) for number in range(3)))
     engine.publisher.drop = 1
     for number in range(3, 30):  # as much as fits in the cache, several times
-        answer = send(router, system + prompt_of(number, 40))
-        assert answer.expected == answer.cached == 64, number
+        response = send(router, system + prompt_of(number, 40))
+        assert response.expected == response.cached == 64, number
         settle(router, engine, states=("live", "learning")) if number > 3 else None
     assert events_of(router, engine)["stream"]["purges"] == 1
 
@@ -234,8 +234,8 @@ def test_responses_reveal_a_cache_that_was_emptied_silently(kv, fleet, replay):
     agree(router, [engine], prompts)
     engine.reset(silently=True)
     for prompt in prompts[:3]:
-        answer = send(router, prompt)
-        assert answer.by_events and answer.expected == 64 and answer.cached == 0
+        response = send(router, prompt)
+        assert response.by_events and response.expected == 64 and response.cached == 0
         settle(router, engine, states=("live", "learning"))
     eventually(lambda: events_of(router, engine)["stream"]["purges"] == 1, lambda: str(router.backends()))
     assert "KV events: contradicted by responses" in router.stderr()
@@ -333,8 +333,8 @@ def test_many_concurrent_requests_are_known_after_their_events(kv, fleet):
         dice = random.Random(seed)
         for _ in range(15):
             root = prompt_of(f"root {dice.randrange(4)}", 400)
-            answer = send(router, root[: dice.randrange(20, 400)] + prompt_of(dice.random(), dice.randrange(1, 50)))
-            failures.extend([] if answer.by_events else [answer.said])
+            response = send(router, root[: dice.randrange(20, 400)] + prompt_of(dice.random(), dice.randrange(1, 50)))
+            failures.extend([] if response.by_events else [response.said])
 
     threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
     for thread in threads:
@@ -563,8 +563,8 @@ def test_each_rank_has_its_stream_and_requests_go_to_the_rank_that_has_the_prefi
     for number, name in enumerate("xyz"):
         agree(router, [engine], [prompt_of(name, 3000)])
         for _ in range(3):
-            answer = send(router, prompt_of(name, 3000))
-            assert answer.backend == name_of(engine, number) and answer.cached == answer.expected == 2992
+            response = send(router, prompt_of(name, 3000))
+            assert response.backend == name_of(engine, number) and response.cached == response.expected == 2992
     assert [request.header("x-data-parallel-rank") for request in engine.http.requests] == list("000111222")
     engine.ranks[1].publisher.restart()
     engine.ranks[1].empty()

@@ -182,7 +182,7 @@ def test_the_next_turn_goes_where_the_last_one_went(caching, warmpath, stream):
     pairs = [pair for turns in chats.values() for pair in zip(turns, turns[1:])]
     stayed = [pair for pair in pairs if pair[0].backend == pair[1].backend]
     assert len(stayed) >= 0.95 * len(pairs), account
-    assert [pair for pair in stayed if not pair[1].is_hit] == [], "prompt and answer of the last turn are cached"
+    assert [pair for pair in stayed if not pair[1].is_hit] == [], "prompt and response of the last turn are cached"
     assert account.peak(account.requests) <= 1.5, account
 
 

@@ -47,7 +47,7 @@ def test_a_session_moves_once_when_its_backend_dies_and_stays_there(standin, war
 def test_a_session_is_a_hint_and_not_a_pin(standin, warmpath):
     engines = [standin(name) for name in "abcd"]
     for engine in engines:
-        engine.answer("/hold", STALL)
+        engine.respond("/hold", STALL)
     router = warmpath(*engines, **QUIET)
     for number in range(16):
         router.connect().send(request("GET", "/hold", "X-Session-Id: four"))

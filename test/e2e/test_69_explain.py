@@ -106,9 +106,9 @@ def test_predicted_and_actual_are_shown_for_backends_that_responded(simulated, w
     router = warmpath(*urls, policy="warm")
     page = explain(router, "--prompt", "hello").stdout
     assert "No response has reported cached tokens yet." in page
-    answers = [send(router) for _ in range(5)]
-    home, cached = answers[-1]
-    assert all(answer == (home, cached) for answer in answers[1:]) and answers[0] == (home, 0) and cached > 1500
+    responses = [send(router) for _ in range(5)]
+    home, cached = responses[-1]
+    assert all(response == (home, cached) for response in responses[1:]) and responses[0] == (home, 0) and cached > 1500
     # The router learns from a response after its client has it.
     eventually(lambda: (router.backend(home)["truth"]["believed"] or {"all": {"count": 0}})["all"]["count"] == 5,
                lambda: str(router.backend(home)))

@@ -2,7 +2,7 @@
 import pytest
 from client import Client, Ended, chat, json_request, request
 from harness import eventually, free_port, within
-from standin import STALL, Gate, plain_answer
+from standin import STALL, Gate, plain_response
 
 QUIET = {"health_interval": 0, "models_learn": False, "policy": "round_robin"}
 
@@ -27,7 +27,7 @@ def test_admin_is_not_on_the_data_listener(standin, warmpath):
 
 def test_status_reports_the_router_at_a_glance(standin, warmpath):
     engine = standin()
-    engine.answer("/hold", STALL)
+    engine.respond("/hold", STALL)
     router = warmpath(engine, **QUIET)
     assert isinstance(router.status()["version"], str) and router.status()["uptime_s"] >= 0
     eventually(router.is_idle, router.status)
@@ -39,7 +39,7 @@ def test_status_reports_the_router_at_a_glance(standin, warmpath):
 
 def test_backends_are_listed_with_state_load_and_models(standin, warmpath):
     a, b = standin("a", models=["m1"]), standin("b", models=["m2"])
-    a.answer("/hold", STALL)
+    a.respond("/hold", STALL)
     router = warmpath(config=f"""
 policy: round_robin
 backends:
@@ -123,7 +123,7 @@ def test_a_removed_backend_finishes_its_requests(standin, warmpath):
     a, b = standin("a"), standin("b")
     gates = {"a": Gate(), "b": Gate()}
     for engine in (a, b):
-        engine.answer("/slow", gates[engine.name], plain_answer(200, engine.name.encode()))
+        engine.respond("/slow", gates[engine.name], plain_response(200, engine.name.encode()))
     router = warmpath(a, b, workers=1, **QUIET)
     clients = [router.connect() for _ in range(2)]
     for client in clients:
@@ -151,7 +151,7 @@ def test_a_removed_backend_can_be_added_again(standin, warmpath):
 def test_a_drained_backend_gets_no_requests_until_it_is_ready(standin, warmpath):
     a, b = standin("a"), standin("b")
     gate = Gate()
-    a.answer("/slow", gate, plain_answer(200, b"done"))
+    a.respond("/slow", gate, plain_response(200, b"done"))
     router = warmpath(a, b, workers=1, **QUIET)
     number = router.backend(a)["id"]
     with router.connect() as client:

@@ -158,14 +158,14 @@ def test_a_conversation_hits_its_earlier_responses(fleet):
     messages = [{"role": "system", "content": words(200)}, {"role": "user", "content": words(50, 1)}]
     before = 0
     for turn in range(4):
-        answer = engines.post("/v1/chat/completions", {"messages": messages, "max_tokens": 64}).json()
-        usage = answer["usage"]
+        response = engines.post("/v1/chat/completions", {"messages": messages, "max_tokens": 64}).json()
+        usage = response["usage"]
         cached = usage["prompt_tokens_details"]["cached_tokens"]
         assert usage["completion_tokens"] == 64
         # All of the last turn, its response included, except for a partial block.
         assert cached >= before - 16 and (turn == 0) == (cached == 0)
         before = usage["total_tokens"]
-        messages += [answer["choices"][0]["message"] | {"tool_calls": None}, {"role": "user", "content": words(30, turn)}]
+        messages += [response["choices"][0]["message"] | {"tool_calls": None}, {"role": "user", "content": words(30, turn)}]
 
 
 def test_salts_keep_tenants_apart(fleet):

@@ -64,13 +64,13 @@ class StepEngine(engine.Engine):
     async def tokens(self, sequences, row):
         [sequence] = sequences
         sequence.made, sequence.steps = 0, asyncio.Queue()
-        answer = sequence.answer()
+        response = sequence.respond()
         try:
             self.enqueue(sequence)
-            for done, token in enumerate(answer, 1):
+            for done, token in enumerate(response, 1):
                 await sequence.steps.get()
                 row.update(cached_tokens=sequence.cached_count, output_tokens=done)
-                yield 0, [token], done == len(answer)
+                yield 0, [token], done == len(response)
         finally:
             self.leave_queue(sequence)
 

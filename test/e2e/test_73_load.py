@@ -8,7 +8,7 @@ import time
 
 import pytest
 from harness import SANITIZER, eventually, free_port, within
-from standin import CLOSE, LAST_CHUNK, RESET, SSE_HEAD, STALL, chunk, event, head, json_answer
+from standin import CLOSE, LAST_CHUNK, RESET, SSE_HEAD, STALL, chunk, event, head, json_response
 
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
@@ -87,7 +87,7 @@ def test_the_first_token_is_timed_from_when_the_request_was_due(standin, load):
     engine = standin()
     role = chunk(event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}))
     # Neither the head nor the role is a token.
-    engine.answer(CHAT, SSE_HEAD, role, 0.3, token("a"), 0.05, token("b"), 0.05, token("c"), 0.2, usage(), END)
+    engine.respond(CHAT, SSE_HEAD, role, 0.3, token("a"), 0.05, token("b"), 0.05, token("c"), 0.2, usage(), END)
     result = load(engine, workload="sharing", rate=20, requests=20).json
     # Never early by more than the clock's grain; late by the delays of a busy machine.
     assert 299 <= result["ttft_ms"]["p50"] < 300 + within(60)
@@ -107,7 +107,7 @@ def test_a_stall_is_charged_to_all_that_were_due_meanwhile(standin, load):
         since = request.arrived_at - opened
         return [2 - since if since < 2 else 0, SSE_HEAD, token("a"), usage(output=1), END]
 
-    engine.answer(CHAT, steps)
+    engine.respond(CHAT, steps)
     result = load(engine, workload="sharing", rate=50, requests=200, connections_max=200).json
     percentiles = result["ttft_percentiles_ms"]
     assert result["ttft_ms"]["max"] > 1500
@@ -118,7 +118,7 @@ def test_a_stall_is_charged_to_all_that_were_due_meanwhile(standin, load):
 
 def test_waiting_for_a_connection_is_charged_and_reported_as_doubt(standin, load):
     engine = standin()
-    engine.answer(CHAT, 0.1, SSE_HEAD, token("a"), usage(), END)
+    engine.respond(CHAT, 0.1, SSE_HEAD, token("a"), usage(), END)
     run = load(engine, workload="sharing", rate=40, requests=40, connections_max=1)
     assert "DO NOT TRUST THESE TIMES" in run.out and "--connections-max" in run.out
     assert run.json["ttft_ms"]["max"] > 2000
@@ -129,7 +129,7 @@ def test_waiting_for_a_connection_is_charged_and_reported_as_doubt(standin, load
 def test_cached_tokens_and_backends_are_reported(standin, warmpath, load):
     engines = [standin("a"), standin("b")]
     for engine in engines:
-        engine.answer(CHAT, SSE_HEAD, token("a"), usage(prompt=100, output=2, cached=75), END)
+        engine.respond(CHAT, SSE_HEAD, token("a"), usage(prompt=100, output=2, cached=75), END)
     router = warmpath(*engines, policy="round_robin")
     result = load(router, workload="sharing", rate=50, requests=30, model="test-model").json
     assert result["hit_rate"] == 0.75
@@ -140,9 +140,9 @@ def test_cached_tokens_and_backends_are_reported(standin, warmpath, load):
 
 def test_requests_of_the_warm_up_do_not_count(standin, load):
     engine = standin()
-    engine.answer(CHAT, SSE_HEAD, token("a"), usage(), END)
+    engine.respond(CHAT, SSE_HEAD, token("a"), usage(), END)
     for number in range(5):
-        engine.answer_once(CHAT, json_answer(503, {}))
+        engine.respond_once(CHAT, json_response(503, {}))
     result = load(engine, workload="sharing", rate=50, requests=40, warm_up="0.5").json
     assert result["requests"]["counted"] == 20 and result["requests"]["ended"] == 40
     assert result["requests"]["failed"] == 0
@@ -152,7 +152,7 @@ def test_whole_responses_have_no_first_token(standin, load):
     engine = standin()
     body = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "hey"}}],
             "usage": {"prompt_tokens": 9, "completion_tokens": 1}}
-    engine.answer(CHAT, 0.1, json_answer(200, body))
+    engine.respond(CHAT, 0.1, json_response(200, body))
     run = load(engine, "--no-stream", workload="sharing", rate=20, requests=10)
     assert run.json["ttft_ms"] is None
     assert 99 <= run.json["e2e_ms"]["p50"] < 100 + within(60)
@@ -165,7 +165,7 @@ def test_whole_responses_have_no_first_token(standin, load):
 
 def test_users_wait_for_their_own_response_and_connections_are_reused(standin, load):
     engine = standin()
-    engine.answer(CHAT, 0.05, SSE_HEAD, token("a"), usage(), END)
+    engine.respond(CHAT, 0.05, SSE_HEAD, token("a"), usage(), END)
     result = load(engine, workload="sharing", users=4, duration="4s").json
     assert engine.open_max <= 4
     assert result["generator"]["in_flight_max"] <= 4
@@ -176,7 +176,7 @@ def test_users_wait_for_their_own_response_and_connections_are_reused(standin, l
 
 def test_equal_hash_ids_are_equal_text(standin, load, tmp_path):
     engine = standin()
-    engine.answer(COMPLETIONS, SSE_HEAD, token("a", COMPLETIONS), usage(), END)
+    engine.respond(COMPLETIONS, SSE_HEAD, token("a", COMPLETIONS), usage(), END)
     trace = tmp_path / "trace.jsonl"
     ids = [[1, 2, 3, 4], [1, 2, 5, 6], [1, 2, 3, 7], [9, 2, 3, 4]]
     trace.write_text("".join(json.dumps({"timestamp": 10 * number, "input_length": 2048, "output_length": 5,
@@ -195,7 +195,7 @@ def test_equal_hash_ids_are_equal_text(standin, load, tmp_path):
 
 def test_a_trace_comes_at_its_own_times_or_at_a_rate(standin, load, tmp_path):
     engine = standin()
-    engine.answer(CHAT, SSE_HEAD, token("a"), usage(), END)
+    engine.respond(CHAT, SSE_HEAD, token("a"), usage(), END)
     trace = tmp_path / "trace.jsonl"
     trace.write_text("".join(json.dumps({"timestamp": 500 * number, "input_length": 20, "output_length": 5,
                                          "hash_ids": [number]}) + "\n" for number in range(5)))
@@ -220,7 +220,7 @@ def test_a_conversation_repeats_the_real_responses(standin, load):
         said[json.dumps(request.json()["messages"])] = text
         return [SSE_HEAD, token(text), usage(), END]
 
-    engine.answer(CHAT, steps)
+    engine.respond(CHAT, steps)
     load(engine, "--sessions", workload="agent", users=3, duration="9s")
     later = [body for body in prompts(engine) if len(body["messages"]) > 2]
     assert len(later) >= 3
@@ -236,8 +236,8 @@ def test_a_conversation_repeats_the_real_responses(standin, load):
 
 def test_the_request_follows_the_flags(standin, load):
     engine = standin(models=["first", "second"])
-    engine.answer("/base" + COMPLETIONS, SSE_HEAD, token("a", COMPLETIONS), usage(), END)
-    engine.answer("/base/v1/models", json_answer(200, {"object": "list", "data": [{"id": "other"}]}))
+    engine.respond("/base" + COMPLETIONS, SSE_HEAD, token("a", COMPLETIONS), usage(), END)
+    engine.respond("/base/v1/models", json_response(200, {"object": "list", "data": [{"id": "other"}]}))
     load(engine.url + "/base/v1", "--header", "x-a: 1, 2", "--header", "x-b: c", api="completions",
          api_key="secret", workload="unique", rate=50, requests=2)
     request = [request for request in engine.requests if request.method == "POST"][0]
@@ -251,7 +251,7 @@ def test_the_request_follows_the_flags(standin, load):
 
 def test_equal_seeds_give_equal_requests(standin, load):
     engine = standin()
-    engine.answer(CHAT, SSE_HEAD, token("a"), usage(), END)
+    engine.respond(CHAT, SSE_HEAD, token("a"), usage(), END)
     runs = []
     for seed in (1, 1, 2):
         engine.requests.clear()
@@ -265,13 +265,13 @@ def test_equal_seeds_give_equal_requests(standin, load):
 
 def test_errors_are_counted_by_kind(standin, load):
     engine = standin()
-    engine.answer(CHAT, SSE_HEAD, token("a"), usage(), END)
+    engine.respond(CHAT, SSE_HEAD, token("a"), usage(), END)
     broken = chunk(event({"error": {"message": "out of memory"}}))
-    for steps in ([json_answer(503, {})], [json_answer(503, {})], [json_answer(429, {})],
+    for steps in ([json_response(503, {})], [json_response(503, {})], [json_response(429, {})],
                   [SSE_HEAD, token("a"), RESET], [SSE_HEAD, token("a"), CLOSE],
                   [SSE_HEAD, token("a"), LAST_CHUNK], [b"what?\r\n\r\n", CLOSE],
                   [SSE_HEAD, token("a"), broken, END], [SSE_HEAD, token("a"), STALL]):
-        engine.answer_once(CHAT, *steps)
+        engine.respond_once(CHAT, *steps)
     run = load(engine, workload="sharing", rate=20, requests=20, timeout="1s")
     errors = {kind: count for kind, count in run.json["errors"].items() if count}
     assert errors == {"status": 3, "reset": 1, "incomplete": 2, "malformed": 1, "broken": 1, "timeout": 1}
@@ -282,7 +282,7 @@ def test_errors_are_counted_by_kind(standin, load):
 
 def test_a_server_that_goes_away_is_refused_and_comes_back(standin, load):
     engine = standin()
-    engine.answer(CHAT, SSE_HEAD, token("a"), usage(), END)
+    engine.respond(CHAT, SSE_HEAD, token("a"), usage(), END)
     timers = [in_background(0.7, engine.stop), in_background(1.4, engine.start)]
     result = load(engine, workload="sharing", rate=40, requests=100).json
     for timer in timers:
@@ -300,7 +300,7 @@ def test_a_server_that_does_not_exist_is_a_failure(load):
 def test_a_server_that_dies_for_good_is_a_failure(standin, load):
     """It responded to the request for its models, and then to nothing."""
     engine = standin()
-    engine.answer(CHAT, RESET)
+    engine.respond(CHAT, RESET)
     run = load(engine, workload="sharing", rate=50, requests=10, status=1)
     assert run.json["errors"]["reset"] == 10
     assert "no request succeeded" in run.err
@@ -309,10 +309,10 @@ def test_a_server_that_dies_for_good_is_a_failure(standin, load):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_early_with_the_figures_so_far(standin, load, number):
     engine = standin()
-    engine.answer(CHAT, SSE_HEAD, token("a"), usage(), END)
+    engine.respond(CHAT, SSE_HEAD, token("a"), usage(), END)
     run = load(engine, workload="sharing", rate=20, duration="60s", wait=False)
     eventually(lambda: len(engine.requests) >= 10, "ten requests")
-    engine.answer(CHAT, STALL)
+    engine.respond(CHAT, STALL)
     before = len(engine.requests)
     eventually(lambda: len(engine.requests) >= before + 2, "two that hang")
     run.process.send_signal(number)
@@ -325,7 +325,7 @@ def test_an_interrupt_ends_early_with_the_figures_so_far(standin, load, number):
 
 def test_an_idle_connection_that_the_server_closes_is_not_an_error(standin, load):
     engine = standin()
-    engine.answer(CHAT, SSE_HEAD, token("a"), usage(), END)
+    engine.respond(CHAT, SSE_HEAD, token("a"), usage(), END)
     timers = [in_background(0.3 * number, engine.close_idle_connections) for number in range(1, 6)]
     result = load(engine, workload="sharing", rate=60, requests=120).json
     for timer in timers:
@@ -336,7 +336,7 @@ def test_an_idle_connection_that_the_server_closes_is_not_an_error(standin, load
 
 def test_the_page_is_self_contained_and_progress_without_a_terminal_is_lines(standin, load, tmp_path):
     engine = standin()
-    engine.answer(CHAT, SSE_HEAD, token("a"), 0.02, token("b"), usage(), END)
+    engine.respond(CHAT, SSE_HEAD, token("a"), 0.02, token("b"), usage(), END)
     page = tmp_path / "page.html"
     run = load(engine, workload="sharing", rate=10, requests=60, html=page, label="a <test>")
     text = page.read_text()

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from certificates import Authority
 from harness import SANITIZER, eventually, free_port, within
-from standin import STALL, json_answer, plain_answer
+from standin import STALL, json_response, plain_response
 
 BOUNDS = [0.01, 0.1, 0.5, 1.0, 5.0]
 
@@ -40,12 +40,12 @@ def vllm(requests=0, tokens=0, hits=0, seconds=0.0, ttfts=(), prefix="vllm:", ca
 
 
 def text(page):
-    return plain_answer(200, page.encode(), "Content-Type: text/plain; version=0.0.4")
+    return plain_response(200, page.encode(), "Content-Type: text/plain; version=0.0.4")
 
 
 def pages(engine, before, after):
-    engine.answer_once("/metrics", text(before))
-    engine.answer("/metrics", text(after))
+    engine.respond_once("/metrics", text(before))
+    engine.respond("/metrics", text(after))
 
 
 def run(binary, *words, seconds=15):
@@ -94,15 +94,15 @@ def test_every_engine_is_understood(binary, tmp_path, standin):
           series("sglang:cached_tokens_total", 200, cache_source="host") +
           series("sglang:num_requests_total", 10, model_name="m") +
           histogram("sglang:time_to_first_token_seconds", [0.05] * 10))
-    sglang.answer("/v1/loads", json_answer(200, {"loads": [{"total_prefill_uncached_tokens": 500,
+    sglang.respond("/v1/loads", json_response(200, {"loads": [{"total_prefill_uncached_tokens": 500,
                                                             "total_prefill_busy_us": 100000}]}))
     blocks = [{"kvCacheStats": {"reusedBlocks": 10, "missedBlocks": 10, "tokensPerBlock": 32}},
               {"kvCacheStats": {"reusedBlocks": 60, "missedBlocks": 60, "tokensPerBlock": 32}}]
-    steps.answer_once("/metrics", json_answer(200, blocks[:1]))
-    steps.answer("/metrics", json_answer(200, blocks[1:]))
-    trtllm.answer("/metrics", json_answer(200, []))
-    trtllm.answer_once("/prometheus/metrics", text("trtllm_prompt_tokens_total 0\ntrtllm_kv_cache_hit_rate 0\n"))
-    trtllm.answer("/prometheus/metrics", text(
+    steps.respond_once("/metrics", json_response(200, blocks[:1]))
+    steps.respond("/metrics", json_response(200, blocks[1:]))
+    trtllm.respond("/metrics", json_response(200, []))
+    trtllm.respond_once("/prometheus/metrics", text("trtllm_prompt_tokens_total 0\ntrtllm_kv_cache_hit_rate 0\n"))
+    trtllm.respond("/prometheus/metrics", text(
         "trtllm_prompt_tokens_total 1000\ntrtllm_kv_cache_hit_rate 0.5\ntrtllm_request_success_total 10\n"))
     pages(llama, "llamacpp:prompt_tokens_total 0\nllamacpp:prompt_seconds_total 0\n",
           "llamacpp:prompt_tokens_total 400\nllamacpp:prompt_seconds_total 0.1\n")
@@ -130,9 +130,9 @@ def test_the_guess_is_right_where_placement_is_blind(binary, tmp_path, caching, 
     for question in range(5):
         for document in range(9):
             text_of_it = f"Document {document}. " + f"{document} says {document * 7919}. " * 400
-            answer = router.post("/v1/chat/completions", {"model": "test-model", "max_tokens": 1, "messages": [
+            response = router.post("/v1/chat/completions", {"model": "test-model", "max_tokens": 1, "messages": [
                 {"role": "system", "content": text_of_it}, {"role": "user", "content": f"Question {question}?"}]})
-            assert answer.status == 200
+            assert response.status == 200
     status, _, found = audit(binary, tmp_path, engines, "--since-start")
     truth = [engine.counters() for engine in engines]
     asked, cached = (sum(row[key] for row in truth) for key in ("prompt_tokens", "cached_tokens"))
@@ -144,9 +144,9 @@ def test_the_guess_is_right_where_placement_is_blind(binary, tmp_path, caching, 
 def test_a_replica_that_cannot_be_read_is_listed_and_the_others_count(binary, tmp_path, standin):
     good, silent, wrong, other = standin("good"), standin("silent"), standin("wrong"), standin("other")
     pages(good, vllm(), vllm(10, 1000, 900))
-    silent.answer("/metrics", STALL)
-    wrong.answer("/metrics", plain_answer(503, b""))
-    other.answer("/metrics", text("node_load1 0.5\n"))
+    silent.respond("/metrics", STALL)
+    wrong.respond("/metrics", plain_response(503, b""))
+    other.respond("/metrics", text("node_load1 0.5\n"))
     nobody = f"http://127.0.0.1:{free_port()}"
     status, words, found = audit(binary, tmp_path, [good, silent, wrong, other, nobody], "--timeout", "1s")
     assert status == 0
@@ -205,7 +205,7 @@ def test_terms_of_the_estimate_are_the_users(binary, tmp_path, standin):
 def test_since_start_covers_all_of_the_engines_counters(binary, tmp_path, standin):
     a, b = standin("a"), standin("b")
     for engine in (a, b):
-        engine.answer("/metrics", text(vllm(10, 1000, 100, 0.5) + "process_start_time_seconds 1.7e9\n"))
+        engine.respond("/metrics", text(vllm(10, 1000, 100, 0.5) + "process_start_time_seconds 1.7e9\n"))
     status, words, found = audit(binary, tmp_path, [a, b], "--since-start")
     assert status == 0 and found["fleet"]["requests"] == 20 and found["fleet"]["seconds"] > 1e6
     assert len(a.scrapes) == len(b.scrapes) == 1
@@ -228,8 +228,8 @@ def test_live_rewrites_the_table_until_it_is_interrupted(binary, tmp_path, stand
     a, b = standin("a"), standin("b")
     for engine in (a, b):
         for count in range(4):
-            engine.answer_once("/metrics", text(vllm(10 * count, 1000 * count, 100 * count)))
-        engine.answer("/metrics", text(vllm(30, 3000, 300)))
+            engine.respond_once("/metrics", text(vllm(10 * count, 1000 * count, 100 * count)))
+        engine.respond("/metrics", text(vllm(30, 3000, 300)))
     path = tmp_path / "audit.json"
     primary, secondary = pty.openpty()
     process = subprocess.Popen([binary, "audit", "--backend", a.url, "--backend", b.url, "--live",
@@ -274,7 +274,7 @@ def test_an_invalid_command_line_is_explained(binary, words):
 
 def test_keys_and_paths_reach_the_replica(binary, tmp_path, standin):
     a = standin("a")
-    a.answer("/stats", text(vllm(1, 10, 1)))
+    a.respond("/stats", text(vllm(1, 10, 1)))
     status, words, found = audit(binary, tmp_path, [a], "--path", "/stats", "--api-key", "secret", "--since-start")
     assert status == 0 and a.requests[0].header("authorization") == "Bearer secret"
     assert "secret" not in words
@@ -289,7 +289,7 @@ def test_keys_and_paths_reach_the_replica(binary, tmp_path, standin):
 def test_replicas_with_tls_are_read(binary, tmp_path, standin, words, error):
     authority = Authority(tmp_path)
     a = standin("a", tls=authority.server("engine", "IP:127.0.0.1"))
-    a.answer("/metrics", text(vllm(1, 10, 1)))
+    a.respond("/metrics", text(vllm(1, 10, 1)))
     url = a.url.replace("http://", "https://")
     words = [str(tmp_path / word) if word.endswith(".pem") else word for word in words]
     status, _, found = audit(binary, tmp_path, [url], "--since-start", *words)
@@ -299,7 +299,7 @@ def test_replicas_with_tls_are_read(binary, tmp_path, standin, words, error):
 
 def test_a_name_is_as_many_replicas_as_it_has_addresses_and_may_have_none(binary, tmp_path, standin):
     a = standin("a")
-    a.answer("/metrics", text(vllm(1, 10, 1)))
+    a.respond("/metrics", text(vllm(1, 10, 1)))
     port = a.url.rsplit(":", 1)[1]
     # Names under .onion are never resolved (RFC 7686), so the test needs no name server.
     status, _, found = audit(binary, tmp_path, [f"http://localhost:{port}", f"http://nobody.onion:{port}"],

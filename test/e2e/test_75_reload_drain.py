@@ -6,7 +6,7 @@ import time
 import pytest
 from client import Ended, chat, json_request, request
 from harness import eventually, free_port, within
-from standin import LAST_CHUNK, SSE_HEAD, STALL, Gate, chunk, event, plain_answer
+from standin import LAST_CHUNK, SSE_HEAD, STALL, Gate, chunk, event, plain_response
 
 
 def config(*engines, more=""):
@@ -59,7 +59,7 @@ def test_a_missing_file_changes_nothing(standin, warmpath):
 def test_running_streams_are_never_cut(standin, warmpath):
     a, b = standin("a"), standin("b")
     gate = Gate()
-    a.answer("/x", SSE_HEAD, chunk(event(b"1")), gate, chunk(event(b"2")), LAST_CHUNK)
+    a.respond("/x", SSE_HEAD, chunk(event(b"1")), gate, chunk(event(b"2")), LAST_CHUNK)
     router = warmpath(config=config(a))
     with router.connect() as client:
         client.send(request("GET", "/x"))
@@ -97,8 +97,8 @@ backends:
 
 def test_state_of_backends_that_stay_is_kept(standin, warmpath):
     a, b, c = (standin(name) for name in "abc")
-    a.answer("/hold", STALL)
-    b.answer("/hold", STALL)
+    a.respond("/hold", STALL)
+    b.respond("/hold", STALL)
     router = warmpath(config=config(a, b))
     for _ in range(2):
         router.connect().send(request("GET", "/hold"))
@@ -151,8 +151,8 @@ def test_descriptors_do_not_grow_with_reloads(standin, warmpath):
 def test_a_signal_lets_running_responses_finish(standin, warmpath, number):
     engine = standin()
     gate = Gate()
-    engine.answer("/x", SSE_HEAD, chunk(event(b"1")), gate, chunk(event(b"2")), LAST_CHUNK)
-    engine.answer("/y", gate, plain_answer(200, b"done"))
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), gate, chunk(event(b"2")), LAST_CHUNK)
+    engine.respond("/y", gate, plain_response(200, b"done"))
     router = warmpath(engine)
     streaming, waiting = router.connect(), router.connect()
     streaming.send(request("GET", "/x"))
@@ -193,7 +193,7 @@ def test_an_idle_router_stops_at_once(standin, warmpath):
 
 def test_draining_has_a_limit(standin, warmpath):
     engine = standin()
-    engine.answer("/x", SSE_HEAD, chunk(event(b"1")), STALL)
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), STALL)
     router = warmpath(engine, timeouts_drain="500ms")
     client = router.connect()
     client.send(request("GET", "/x"))
@@ -209,7 +209,7 @@ def test_draining_has_a_limit(standin, warmpath):
 
 def test_a_second_signal_ends_at_once(standin, warmpath):
     engine = standin()
-    engine.answer("/x", STALL)
+    engine.respond("/x", STALL)
     router = warmpath(engine, timeouts_drain="60s")
     client = router.connect()
     client.send(request("GET", "/x"))
@@ -258,7 +258,7 @@ def test_many_streams_finish_while_draining(standin, warmpath):
 def test_the_port_is_free_for_a_successor_while_the_old_one_drains(standin, warmpath):
     engine = standin()
     gate = Gate()
-    engine.answer("/x", gate, plain_answer(200, b"old"))
+    engine.respond("/x", gate, plain_response(200, b"old"))
     old = warmpath(engine)
     client = old.connect()
     client.send(request("GET", "/x"))

@@ -11,7 +11,7 @@ import workloads
 from client import chat
 from drive import Account, drive
 from harness import eventually, within
-from standin import RESET, json_answer
+from standin import RESET, json_response
 
 PATH = "/v1/chat/completions"
 QUIET = {"health_interval": 0, "models_learn": False, "load_scrape": False}
@@ -126,8 +126,8 @@ def test_lengths_are_the_engines(caching, warmpath, tmp_path):
     shared = words("shared", 20_000)
     counts = []
     for number in range(6):
-        answer = ask(router, turns(shared + words(number, 3000)), events=5 + number).json()
-        counts.append(answer["usage"]["prompt_tokens"])
+        response = ask(router, turns(shared + words(number, 3000)), events=5 + number).json()
+        counts.append(response["usage"]["prompt_tokens"])
     trace = recorded(path, 6)
     assert {line["block_size"] for line in trace} == {trace[0]["block_size"]}, "ids are equally long"
     assert abs(trace[0]["block_size"] - SPAN / 5) < 0.02 * SPAN / 5, trace[0]
@@ -140,12 +140,12 @@ def test_a_retry_is_one_line_and_failed_or_promptless_requests_are_left_out(stan
     path = tmp_path / "trace.jsonl"
     engines = [standin("a"), standin("b")]
     router = warmpath(*engines, policy="round_robin", record=path, **QUIET)
-    engines[0].answer_once(PATH, RESET)
+    engines[0].respond_once(PATH, RESET)
     for _ in range(4):
         ask(router, turns(words("a", 3000)))
     assert router.status()["retries"] == 1
     for engine in engines:
-        engine.answer_once(PATH, json_answer(400, {}))
+        engine.respond_once(PATH, json_response(400, {}))
     assert [router.post(PATH, chat()).status for _ in range(2)] == [400, 400]
     router.get("/not/a/prompt")
     router.post("/v1/embeddings", {"model": "test-model", "input": "words"})

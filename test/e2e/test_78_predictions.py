@@ -52,9 +52,9 @@ class Talk:
             said = said + words(self.rng, more)
             for _ in range(self.rng.choice([1, 1, 2])):
                 yield space, said
-                answer = self.ask(space, said)
-                yield answer["usage"]["prompt_tokens_details"]["cached_tokens"]
-            self.talks[number] = space, said + ids_of(answer["choices"][0]["text"])
+                response = self.ask(space, said)
+                yield response["usage"]["prompt_tokens_details"]["cached_tokens"]
+            self.talks[number] = space, said + ids_of(response["choices"][0]["text"])
 
     def ask(self, space, said):
         adapter, salt = space
@@ -63,9 +63,9 @@ class Talk:
             body["model"] = adapter
         if salt:
             body["cache_salt"] = salt
-        answer = self.engines.ask(client.json_request("/v1/completions", body, f"X-data-parallel-rank: {self.rank}"))
-        assert answer.status == 200, answer.body
-        return answer.json()
+        response = self.engines.ask(client.json_request("/v1/completions", body, f"X-data-parallel-rank: {self.rank}"))
+        assert response.status == 200, response.body
+        return response.json()
 
 
 ALONE = [(None, "")]
@@ -151,7 +151,7 @@ def test_a_run_reports_predicted_and_cached_tokens(binary, tmp_path):
         assert report.hit_rate > 0.3, report
         assert 0.2 < report.equal_share < 1, report
         assert report.under > report.over, report
-        assert {line["backend"] for line in report.answers} == {site.fleet.url(0), site.fleet.url(1)}
+        assert {line["backend"] for line in report.responses} == {site.fleet.url(0), site.fleet.url(1)}
 
 
 # Two caches of 3,000 blocks, filled and emptied every few seconds.
@@ -177,7 +177,7 @@ def test_a_rank_is_known_apart_from_its_neighbour(binary, tmp_path):
     with predictions.Site(binary, tmp_path, ranks=2, **{**SMALL, "count": 1}) as site:
         report = site.measure(**LOAD, duration="10s", warm_up="4s")
         assert not report.failures, report
-        assert {line["backend"] for line in report.answers} == {f"{site.fleet.url(0)}#rank={rank}" for rank in (0, 1)}
+        assert {line["backend"] for line in report.responses} == {f"{site.fleet.url(0)}#rank={rank}" for rank in (0, 1)}
         assert report.equal_share >= 0.98, report
 
 
@@ -199,7 +199,7 @@ def test_a_restarted_engine_is_known_again_within_seconds(binary, tmp_path):
         assert site.fleet.post("/sim/faults", {"crash_s": 1}).status == 200
         # Requests count from five seconds after the crash on.
         after = site.measure(**LOAD, seed=2, duration="11s", warm_up="5s")
-        assert {line["backend"] for line in after.answers} == {site.fleet.url(0), site.fleet.url(1)}
+        assert {line["backend"] for line in after.responses} == {site.fleet.url(0), site.fleet.url(1)}
         assert after.equal_share >= 0.98, after
         assert all(backend["events"]["state"] == "live" for backend in site.router.backends().values())
         restarts = [backend["events"]["stream"]["restarts"] for backend in site.router.backends().values()]

@@ -51,7 +51,7 @@ def test_requests_are_served_over_tls(authority, secure, version):
 def test_events_arrive_one_by_one_over_tls(authority, secure):
     engine, router = secure
     gate = Gate()
-    engine.answer("/x", SSE_HEAD, chunk(event(b"1")), gate, chunk(event(b"2")) + LAST_CHUNK)
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), gate, chunk(event(b"2")) + LAST_CHUNK)
     with connect(router, authority.client()) as client:
         client.send(request("GET", "/x"))
         response = client.read_head()
@@ -63,7 +63,7 @@ def test_events_arrive_one_by_one_over_tls(authority, secure):
 
 def test_a_slow_reader_gets_a_large_response_over_tls(authority, secure):
     engine, router = secure
-    engine.answer("/x", head(200, "Transfer-Encoding: chunked"), *[chunk(bytes(65536))] * 400, LAST_CHUNK)
+    engine.respond("/x", head(200, "Transfer-Encoding: chunked"), *[chunk(bytes(65536))] * 400, LAST_CHUNK)
     before = router.memory()
     with connect(router, authority.client(), receive_buffer=16384) as client:
         client.send(request("GET", "/x"))
@@ -78,7 +78,7 @@ def test_a_slow_reader_gets_a_large_response_over_tls(authority, secure):
 @pytest.mark.parametrize("leave", ["close", "reset"])
 def test_a_client_that_leaves_over_tls_is_noticed(authority, secure, leave):
     engine, router = secure
-    engine.answer("/x", STALL)
+    engine.respond("/x", STALL)
     client = connect(router, authority.client())
     client.send(request("GET", "/x"))
     seen = eventually(lambda: engine.requests and engine.requests[0], "the request arrives")
@@ -88,7 +88,7 @@ def test_a_client_that_leaves_over_tls_is_noticed(authority, secure, leave):
 
 def test_a_broken_stream_is_seen_as_broken_over_tls(authority, secure):
     engine, router = secure
-    engine.answer("/x", SSE_HEAD, chunk(event(b"1")), 0.05, "reset")
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), 0.05, "reset")
     with connect(router, authority.client()) as client:
         client.send(request("GET", "/x"))
         response = client.read_response()
@@ -147,7 +147,7 @@ def test_a_client_that_prefers_http2_gets_http1(authority, secure):
 def test_a_new_certificate_is_taken_on_reload(authority, standin, warmpath):
     engine = standin("a")
     gate = Gate()
-    engine.answer("/x", SSE_HEAD, chunk(event(b"1")), gate, chunk(event(b"2")) + LAST_CHUNK)
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), gate, chunk(event(b"2")) + LAST_CHUNK)
     certificate, key = authority.issue("router", "IP:127.0.0.1")
     router = warmpath(config=f"""
 backends: ["{engine.url}"]
@@ -240,7 +240,7 @@ def test_plain_and_tls_backends_that_are_mixed_up_fail_as_502(authority, standin
 
 def test_cancellation_reaches_a_tls_backend(authority, standin, warmpath):
     engine = standin("a", tls=authority.server("engine", "IP:127.0.0.1"))
-    engine.answer("/x", SSE_HEAD, chunk(event(b"1")), STALL)
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), STALL)
     router = warmpath(engine, backend_tls_ca=authority.certificate)
     client = router.connect()
     client.send(request("GET", "/x"))

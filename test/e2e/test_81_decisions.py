@@ -81,11 +81,11 @@ def test_a_decision_agrees_with_the_header_and_with_the_engine(simulated, warmpa
     decision_of(router, send(router, "first").header("x-request-id"))
     # Learning from the first response takes a moment.
     eventually(lambda: router.backends()[urls[0]]["in_flight"] == 0, "it is over")
-    answer = send(router, "second")
-    told = fields(answer.header("x-warmpath-decision"))
-    usage = answer.json()["usage"]
+    response = send(router, "second")
+    told = fields(response.header("x-warmpath-decision"))
+    usage = response.json()["usage"]
     kept = decision_of(router, "second")
-    home = answer.header("x-warmpath-backend")
+    home = response.header("x-warmpath-backend")
     assert kept["id"] == "second" and kept["path"] == PATH and kept["model"] == BODY["model"]
     assert kept["backend"] == {"id": router.backend(home)["id"], "url": home}
     assert (kept["policy"], kept["outcome"], kept["status"], kept["problem"]) == ("warm", "ok", 200, None)
@@ -178,7 +178,7 @@ def test_a_refused_request_has_a_decision_without_a_backend(standin, warmpath):
 
 def test_a_retry_is_part_of_the_sentence(standin, warmpath):
     bad, good = standin("bad"), standin("good")
-    bad.answer("/v1/chat/completions", RESET)
+    bad.respond("/v1/chat/completions", RESET)
     router = warmpath(bad, good, policy="round_robin", health_eject_failures=0, **QUIET)
     for number in range(4):
         router.post("/v1/chat/completions", chat(), f"X-Request-Id: r{number}")
@@ -347,6 +347,6 @@ def test_pages_of_other_sites_get_no_permission(standin, warmpath):
     with Client(("127.0.0.1", router.admin_port), within(5)) as connection:
         connection.send(request("OPTIONS", "/overview", "Origin: https://elsewhere.example",
                                 "Access-Control-Request-Headers: authorization", "Connection: close"))
-        answer = connection.read_response("OPTIONS")
-    assert answer.status == 401
-    assert not [name for name, _ in answer.headers if name.lower().startswith("access-control")]
+        response = connection.read_response("OPTIONS")
+    assert response.status == 401
+    assert not [name for name, _ in response.headers if name.lower().startswith("access-control")]

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from client import Client, chat, request
 from harness import eventually, free_port, within
-from standin import plain_answer
+from standin import plain_response
 
 QUIET = {"health_interval": 0, "models_learn": False, "policy": "round_robin"}
 SAMPLE = re.compile(r"^([a-z_]+)(?:\{(.*)\})? ([0-9.]+)$")
@@ -62,8 +62,8 @@ def test_promtool_accepts_the_page_of_a_router_at_work(standin, warmpath):
 
 def test_requests_are_counted_exactly_once(standin, warmpath):
     a, b = standin("a"), standin("b")
-    b.answer("/bad", plain_answer(500, b"no"))
-    a.answer("/bad", plain_answer(500, b"no"))
+    b.respond("/bad", plain_response(500, b"no"))
+    a.respond("/bad", plain_response(500, b"no"))
     router = warmpath(a, b, policy="round_robin", retry_attempts=1)
     for _ in range(10):
         router.post("/v1/chat/completions", chat(stream=True, events=4))
@@ -150,14 +150,14 @@ def test_metrics_need_no_admin_api(standin, binary, tmp_path):
         process = subprocess.Popen([binary, "serve", "--listen", f"127.0.0.1:{port}", "--backend", engine.url,
                                     "--metrics-listen", f"127.0.0.1:{metrics_port}"], stderr=stderr)
     try:
-        page = eventually(lambda: answer_of(metrics_port), "it answers", 10)
+        page = eventually(lambda: response_of(metrics_port), "it responds", 10)
         assert value(parse(page), "warmpath_backend_info", backend=engine.url) == 1
     finally:
         process.terminate()
         assert process.wait(within(10)) == 0
 
 
-def answer_of(port):
+def response_of(port):
     try:
         return get(port, "/metrics").body
     except ConnectionRefusedError:

@@ -11,7 +11,7 @@ import time
 import pytest
 from client import Ended, request
 from harness import eventually, free_port, within
-from standin import RESET, SSE_HEAD, chunk, event, json_answer
+from standin import RESET, SSE_HEAD, chunk, event, json_response
 
 QUIET = {"health_interval": 0}
 SECRET = "xylophone-of-the-prompt"
@@ -50,7 +50,7 @@ def test_each_request_is_one_line_that_agrees_with_client_and_engine(standin, wa
     usage = {"prompt_tokens": 321, "completion_tokens": 4, "total_tokens": 325,
              "prompt_tokens_details": {"cached_tokens": 256}}
     for engine in engines:
-        engine.answer("/v1/completions", json_answer(200, {"choices": [{"text": "x"}], "usage": usage}))
+        engine.respond("/v1/completions", json_response(200, {"choices": [{"text": "x"}], "usage": usage}))
     router = warmpath(*engines, access_log_file=path, policy="round_robin", **QUIET)
     before = time.time()
     seen = {}
@@ -100,10 +100,10 @@ def test_a_stream_has_its_times(standin, warmpath, tmp_path):
 def test_refused_and_broken_requests_have_their_outcome(standin, warmpath, tmp_path):
     path = tmp_path / "access.log"
     engine = standin("a")
-    engine.answer("/broken", SSE_HEAD, chunk(event({"x": 1})), 0.05, RESET)
-    engine.answer("/failed", json_answer(500, {}))
-    engine.answer("/busy", json_answer(429, {}))
-    engine.answer("/rejected", json_answer(404, {}))
+    engine.respond("/broken", SSE_HEAD, chunk(event({"x": 1})), 0.05, RESET)
+    engine.respond("/failed", json_response(500, {}))
+    engine.respond("/busy", json_response(429, {}))
+    engine.respond("/rejected", json_response(404, {}))
     router = warmpath(engine, access_log_file=path, retry_attempts=1, health_eject_failures=0, **QUIET)
     for name in ("failed", "busy", "rejected"):
         router.post(f"/{name}", {}, f"X-Request-Id: {name}")
@@ -121,7 +121,7 @@ def test_refused_and_broken_requests_have_their_outcome(standin, warmpath, tmp_p
 def test_ids_and_models_cannot_write_lines_of_their_own(standin, warmpath, tmp_path):
     path = tmp_path / "access.log"
     engine = standin("a")
-    engine.answer("/v1/models", json_answer(404, {}))  # so it gets requests for any
+    engine.respond("/v1/models", json_response(404, {}))  # so it gets requests for any
     router = warmpath(engine, access_log_file=path, **QUIET)
     names = ['a"b\\c', "line\nbreak\x1b[31m", "名" * 100]
     for number, name in enumerate(names):
@@ -134,7 +134,7 @@ def test_ids_and_models_cannot_write_lines_of_their_own(standin, warmpath, tmp_p
 
 def test_sampling_keeps_failures_and_agrees_with_other_routers(standin, warmpath, tmp_path):
     engine = standin("a")
-    engine.answer("/failed", json_answer(500, {}))
+    engine.respond("/failed", json_response(500, {}))
     chosen = []
     for number in range(2):
         path = tmp_path / f"access-{number}.log"
@@ -353,7 +353,7 @@ def test_a_broken_backend_does_not_flood_the_log(standin, warmpath, way):
     bad, good = standin("bad", start=way != "refused"), standin("good")
     ways = {"garbage": (b"this is no HTTP at all\r\n\r\n", RESET), "reset": (RESET,),
             "half": (SSE_HEAD, chunk(b"data: x\n\n"), RESET), "refused": ()}
-    bad.answer("/x", *ways[way])
+    bad.respond("/x", *ways[way])
     router = warmpath(bad, good, policy="round_robin", health_eject_failures=2, health_eject_time="1ms",
                       health_eject_time_max="2ms", health_interval="20ms", health_fall=1)
     before = len(router.stderr().splitlines())

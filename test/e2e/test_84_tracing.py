@@ -8,7 +8,7 @@ import pytest
 from client import chat, json_request
 from collector import Collector
 from harness import eventually, free_port, within
-from standin import RESET, json_answer
+from standin import RESET, json_response
 
 PATH = "/v1/chat/completions"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -200,7 +200,7 @@ def test_a_span_has_the_stages_in_order_and_the_decision(standin, warmpath, coll
 
 def test_a_request_that_was_sent_twice_is_one_span(standin, warmpath, collector):
     bad, good, traces = standin("bad"), standin("good"), collector()
-    bad.answer(PATH, RESET)
+    bad.respond(PATH, RESET)
     router = warmpath(bad, good, tracing_endpoint=traces.url, policy="round_robin", workers=1, **QUIET)
     for number in range(2):  # one of them, or each, comes to the bad one first
         ask(router, f"traceparent: 00-{TRACE}-{PARENT}-01", f"x-request-id: r{number}")
@@ -218,7 +218,7 @@ def test_failures_are_errors_and_refusals_of_requests_are_not(standin, warmpath,
     engine, traces = standin("a"), collector()
     router = warmpath(engine, tracing_endpoint=traces.url, retry_attempts=1, **QUIET)
     for status in (500, 400, 429):
-        engine.answer_once(PATH, json_answer(status, {}))
+        engine.respond_once(PATH, json_response(status, {}))
         assert router.post(PATH, chat(), f"x-request-id: s{status}").status == status
     engine.stop()
     assert router.post(PATH, chat(), "x-request-id: s502").status in (502, 503)

@@ -29,7 +29,7 @@ def addresses(router):
     return {row["address"].rsplit(":", 1)[0] for row in rows if row["state"] != "draining"}
 
 
-def answering(router, count=8):
+def responding(router, count=8):
     return {router.get("/x").json()["engine"] for _ in range(count)}
 
 
@@ -41,7 +41,7 @@ def test_every_address_is_a_backend(standin, warmpath, names):
     one, two = twins(standin, "127.0.0.1", "127.0.0.2")
     names.addresses[NAME] = [one.host, two.host]
     router = start(warmpath, names, one.port)
-    assert answering(router) == {"127.0.0.1", "127.0.0.2"}
+    assert responding(router) == {"127.0.0.1", "127.0.0.2"}
     rows = router.admin("GET", "/backends").json()["backends"]
     assert all(row["url"].startswith(f"http://{NAME}:{one.port}") for row in rows)
     assert sorted(row["address"] for row in rows) == [f"127.0.0.1:{one.port}", f"127.0.0.2:{one.port}"]
@@ -64,13 +64,13 @@ def test_changes_are_followed(standin, warmpath, names):
     assert addresses(router) == {"127.0.0.1", "127.0.0.2"}
     names.addresses[NAME] = [two.host, three.host]
     eventually(lambda: addresses(router) == {"127.0.0.2", "127.0.0.3"}, "the new addresses", 6)
-    assert answering(router) == {"127.0.0.2", "127.0.0.3"}
+    assert responding(router) == {"127.0.0.2", "127.0.0.3"}
 
 
 def test_a_stream_outlives_its_address(standin, warmpath, names):
     one, two = twins(standin, "127.0.0.1", "127.0.0.2")
     gate = Gate()
-    one.answer("/stream", SSE_HEAD, chunk(event(b"1")), gate, chunk(event(b"2")) + LAST_CHUNK)
+    one.respond("/stream", SSE_HEAD, chunk(event(b"1")), gate, chunk(event(b"2")) + LAST_CHUNK)
     names.addresses[NAME] = [one.host]
     router = start(warmpath, names, one.port)
     with router.connect() as client:
@@ -78,7 +78,7 @@ def test_a_stream_outlives_its_address(standin, warmpath, names):
         response = client.read_head()
         assert client.read_chunk(response)
         names.addresses[NAME] = [two.host]
-        eventually(lambda: answering(router, 3) == {"127.0.0.2"}, "the other address took over", 6)
+        eventually(lambda: responding(router, 3) == {"127.0.0.2"}, "the other address took over", 6)
         gate.open()
         client.read_body(response)
     assert response.complete and response.events() == ["1", "2"]
@@ -136,7 +136,7 @@ def test_many_addresses_are_many_backends(standin, warmpath, names):
     names.addresses[NAME] = hosts
     router = start(warmpath, names, engines[0].port, workers=1)
     assert addresses(router) == set(hosts)
-    assert answering(router, 20) == set(hosts)
+    assert responding(router, 20) == set(hosts)
 
 
 def test_names_and_addresses_work_side_by_side(standin, warmpath, names):
@@ -144,7 +144,7 @@ def test_names_and_addresses_work_side_by_side(standin, warmpath, names):
     other = standin("other")
     names.addresses[NAME] = [one.host, two.host]
     router = warmpath(other, f"http://{NAME}:{one.port}", dns_servers=[names.address], workers=1, **QUIET)
-    assert answering(router, 9) == {"127.0.0.1", "127.0.0.2", "other"}
+    assert responding(router, 9) == {"127.0.0.1", "127.0.0.2", "other"}
 
 
 def test_a_silent_name_server_does_not_keep_the_router_from_starting(standin, warmpath, names):
@@ -153,4 +153,4 @@ def test_a_silent_name_server_does_not_keep_the_router_from_starting(standin, wa
     begun = time.monotonic()
     router = warmpath(other, f"http://{NAME}:1", dns_servers=[names.address], **QUIET)
     assert time.monotonic() - begun < within(4)
-    assert answering(router, 3) == {"other"}
+    assert responding(router, 3) == {"other"}

@@ -164,8 +164,8 @@ def test_made_up_figures_have_the_shape_of_real_ones(mock, busy):
     """Otherwise claims about a thousand backends would be void."""
     def ask(url, target):
         request = urllib.request.Request(url + target, headers={"authorization": f"Bearer {TOKEN}"})
-        with urllib.request.urlopen(request, timeout=within(5)) as answer:
-            return json.load(answer)
+        with urllib.request.urlopen(request, timeout=within(5)) as response:
+            return json.load(response)
 
     def shape(value):
         """Nested names; for a list those of its first item."""

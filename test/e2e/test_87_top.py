@@ -76,8 +76,8 @@ class Admin:
         self.decisions = list(decisions)
         self.port = free_port()
         self.targets = []
-        self.may_answer = threading.Event()
-        self.may_answer.set()
+        self.may_respond = threading.Event()
+        self.may_respond.set()
         self.server = None
 
     @property
@@ -90,8 +90,8 @@ class Admin:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 admin.targets.append(self.path)
-                admin.may_answer.wait()
-                status, value = admin.answer(self.path, self.headers.get("Authorization"))
+                admin.may_respond.wait()
+                status, value = admin.respond(self.path, self.headers.get("Authorization"))
                 body = json.dumps(value).encode()
                 with contextlib.suppress(OSError):
                     self.send_response(status)
@@ -108,13 +108,13 @@ class Admin:
         return self
 
     def stop(self):
-        self.may_answer.set()
+        self.may_respond.set()
         if self.server:
             self.server.shutdown()
             self.server.server_close()
             self.server = None
 
-    def answer(self, target, authorization):
+    def respond(self, target, authorization):
         if authorization != f"Bearer {TOKEN}":
             return 401, {"error": {"message": "The token is missing or wrong.", "code": "unauthorized"}}
         url = urllib.parse.urlsplit(target)
@@ -351,7 +351,7 @@ def test_a_thousand_backends_are_scrolled_and_sorted(admin, terminal):
 def test_keys_react_at_once_while_the_router_hangs(admin, terminal):
     router = admin(backend(0))
     screen = terminal(router).sees("live")
-    router.may_answer.clear()
+    router.may_respond.clear()
     polls = router.polls()
     eventually(lambda: router.polls() > polls, "a question is open")
     for key, text in (("?", "paint all anew"), ("?", "FLEET"), ("s", "by state"), ("d", "DECISIONS")):
@@ -360,7 +360,7 @@ def test_keys_react_at_once_while_the_router_hangs(admin, terminal):
         screen.sees(text)
         assert time.monotonic() - start < within(3), "the question is open for five seconds"
     screen.sees("router unreachable since ", 10)
-    router.may_answer.set()
+    router.may_respond.set()
     screen.sees("live", 10)
     screen.type("q")
     screen.finish()

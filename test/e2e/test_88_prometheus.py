@@ -207,7 +207,7 @@ def check_first_tokens(prometheus, report):
     The generator's clock runs from the due time, and so do its figures.  They are compared if it
     sent in time; otherwise they would measure the machine.  Times from sending are always compared.
     """
-    clients = [since_sent(report.answers)]
+    clients = [since_sent(report.responses)]
     if not report.summary["generator"]["doubt"]:
         clients.append(report.summary["ttft_ms"])
     routers = {name: 1000 * prometheus.number(f"histogram_quantile({share}, sum by (le) "
@@ -216,7 +216,7 @@ def check_first_tokens(prometheus, report):
     for name, client in itertools.product(QUANTILES, clients):
         assert routers[name] == pytest.approx(client[name], rel=0.05), f"{name}: {routers}, {clients}"
     sum_ms = 1000 * prometheus.number('sum(warmpath_backend_time_to_first_token_seconds_sum{job="warmpath"})')
-    assert sum_ms == pytest.approx(sum(first_tokens(report.answers)), rel=0.05)
+    assert sum_ms == pytest.approx(sum(first_tokens(report.responses)), rel=0.05)
 
 
 def check_tokens(prometheus, site, backends):

@@ -10,7 +10,7 @@ import openai
 import pytest
 from client import chat
 from harness import eventually, within
-from standin import RESET, SSE_HEAD, STALL, chunk, event, json_answer
+from standin import RESET, SSE_HEAD, STALL, chunk, event, json_response
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ MESSAGES = [{"role": "user", "content": "hello"}]
 
 def test_openai_chats(engine, warmpath):
     with connect(warmpath(engine)) as client:
-        answer = client.chat.completions.create(model="test-model", messages=MESSAGES, max_tokens=4)
-        assert answer.choices[0].message.content == "a-0 a-1 a-2 a-3 "
-        assert answer.usage.completion_tokens == 4 and answer.model == "test-model"
+        response = client.chat.completions.create(model="test-model", messages=MESSAGES, max_tokens=4)
+        assert response.choices[0].message.content == "a-0 a-1 a-2 a-3 "
+        assert response.usage.completion_tokens == 4 and response.model == "test-model"
     assert engine.requests[0].header("authorization") == "Bearer sk-test"
 
 
@@ -57,13 +57,13 @@ def test_openai_stream_closed_early_is_cancelled(engine, warmpath):
 
 def test_openai_completes_and_embeds(engine, warmpath):
     with connect(warmpath(engine)) as client:
-        answer = client.completions.create(model="test-model", prompt="hello", max_tokens=2)
-        assert answer.choices[0].text == "a-0 a-1 "
+        response = client.completions.create(model="test-model", prompt="hello", max_tokens=2)
+        assert response.choices[0].text == "a-0 a-1 "
         texts = [part.choices[0].text for part in
                  client.completions.create(model="test-model", prompt="hello", max_tokens=3, stream=True)]
         assert texts == ["a-0 ", "a-1 ", "a-2 "]
-        answer = client.embeddings.create(model="test-model", input=["one", "three"], encoding_format="float")
-        assert [row.embedding for row in answer.data] == [[0.25, -0.5, 3.0], [0.25, -0.5, 5.0]]
+        response = client.embeddings.create(model="test-model", input=["one", "three"], encoding_format="float")
+        assert [row.embedding for row in response.data] == [[0.25, -0.5, 3.0], [0.25, -0.5, 5.0]]
 
 
 def test_openai_lists_models(engine, warmpath):
@@ -84,14 +84,14 @@ def test_openai_sees_an_unknown_model_as_not_found(engine, warmpath):
     (503, openai.InternalServerError)])
 def test_openai_sees_errors_of_the_engine(engine, warmpath, status, kind):
     error = {"message": "said the engine", "type": "SomeError", "param": None, "code": status}
-    engine.answer("/v1/chat/completions", json_answer(status, {"error": error}))
+    engine.respond("/v1/chat/completions", json_response(status, {"error": error}))
     with connect(warmpath(engine)) as client, pytest.raises(kind) as caught:
         client.chat.completions.create(model="test-model", messages=MESSAGES)
     assert caught.value.status_code == status and caught.value.body["message"] == "said the engine"
 
 
 def test_openai_sees_errors_of_the_router(engine, warmpath):
-    engine.answer("/v1/chat/completions", RESET)
+    engine.respond("/v1/chat/completions", RESET)
     router = warmpath(engine, limits_body_size="2k")
     with connect(router) as client:
         with pytest.raises(openai.InternalServerError) as caught:
@@ -103,7 +103,7 @@ def test_openai_sees_errors_of_the_router(engine, warmpath):
 
 
 def test_openai_timeout_cancels(engine, warmpath):
-    engine.answer("/v1/chat/completions", STALL)
+    engine.respond("/v1/chat/completions", STALL)
     router = warmpath(engine)
     with openai.OpenAI(base_url=router.url + "/v1", api_key="x", max_retries=0, timeout=0.5) as client:
         with pytest.raises(openai.APITimeoutError):
@@ -112,7 +112,7 @@ def test_openai_timeout_cancels(engine, warmpath):
 
 
 def test_openai_sees_a_broken_stream_as_an_error(engine, warmpath):
-    engine.answer("/v1/chat/completions", SSE_HEAD,
+    engine.respond("/v1/chat/completions", SSE_HEAD,
                   chunk(event({"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "test-model",
                                "choices": [{"index": 0, "delta": {"content": "half"}, "finish_reason": None}]})),
                   0.05, RESET)
@@ -150,8 +150,8 @@ def test_httpx_sends_and_streams(engine, warmpath):
     router = warmpath(engine)
     with httpx.Client(base_url=router.url, timeout=within(10)) as client:
         for number in range(5):
-            answer = client.put(f"/{number}", content=b"x" * number, params={"q": "a b"})
-            assert answer.json() == {"engine": "a", "method": "PUT", "target": f"/{number}?q=a+b", "size": number}
+            response = client.put(f"/{number}", content=b"x" * number, params={"q": "a b"})
+            assert response.json() == {"engine": "a", "method": "PUT", "target": f"/{number}?q=a+b", "size": number}
         assert client.head("/h").headers["content-length"] == "1234"
 
         def parts():
@@ -159,13 +159,13 @@ def test_httpx_sends_and_streams(engine, warmpath):
                 yield b"part"
 
         assert client.post("/chunked", content=parts()).json()["size"] == 40
-        with client.stream("POST", "/v1/chat/completions", json=chat(stream=True, events=4)) as answer:
-            lines = [line for line in answer.iter_lines() if line]
+        with client.stream("POST", "/v1/chat/completions", json=chat(stream=True, events=4)) as response:
+            lines = [line for line in response.iter_lines() if line]
         assert len(lines) == 5 and lines[-1] == "data: [DONE]"
 
 
 def test_httpx_sees_a_broken_stream_as_an_error(engine, warmpath):
-    engine.answer("/x", SSE_HEAD, chunk(event(b"1")), 0.05, RESET)
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), 0.05, RESET)
     router = warmpath(engine)
     with pytest.raises(httpx.RemoteProtocolError):
         httpx.get(router.url + "/x", timeout=within(10))
@@ -196,7 +196,7 @@ def test_curl_sends_and_streams(engine, warmpath, tmp_path):
 
 
 def test_curl_sees_a_broken_stream_as_an_error(engine, warmpath):
-    engine.answer("/x", SSE_HEAD, chunk(event(b"1")), 0.05, RESET)
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), 0.05, RESET)
     router = warmpath(engine)
     done = curl("-N", router.url + "/x")
     assert done.returncode in (18, 56), done.stderr
@@ -231,4 +231,4 @@ def test_h2load_streams(standin, warmpath, tmp_path):
          router.url + "/v1/chat/completions"], capture_output=True, text=True, timeout=within(60))
     assert "400 succeeded, 0 failed" in done.stdout, done.stdout
     assert time.monotonic() - begun < within(20)
-    assert all(one.requests and all(seen.answered_at for seen in one.requests) for one in engines)
+    assert all(one.requests and all(seen.responded_at for seen in one.requests) for one in engines)

@@ -5,21 +5,21 @@ import time
 import pytest
 from client import Ended, chat, json_request, request
 from harness import eventually, is_sanitized, within
-from standin import CLOSE, LAST_CHUNK, RESET, SSE_HEAD, chunk, event, head, json_answer, plain_answer
+from standin import CLOSE, LAST_CHUNK, RESET, SSE_HEAD, chunk, event, head, json_response, plain_response
 
 BEHAVIOURS = [
-    [plain_answer(200, b"ok")],
-    [0.05, plain_answer(200, b"late")],
-    [plain_answer(200, b"ok"), CLOSE],
-    [plain_answer(200, b"ok", "Connection: close"), CLOSE],
+    [plain_response(200, b"ok")],
+    [0.05, plain_response(200, b"late")],
+    [plain_response(200, b"ok"), CLOSE],
+    [plain_response(200, b"ok", "Connection: close"), CLOSE],
     [head(200, "Transfer-Encoding: chunked"), chunk(b"a" * 5000), 0.02, chunk(b"b"), LAST_CHUNK],
     [SSE_HEAD, *[step for _ in range(5) for step in (chunk(event(b"1")), 0.01)], LAST_CHUNK],
     [head(200), b"until the end", CLOSE],
-    [head(103, "Link: <x>"), plain_answer(200, b"ok")],
-    [plain_answer(200, bytes(300_000))],
-    [json_answer(429, {}, "Retry-After: 1")],
-    [json_answer(503, {})],
-    [json_answer(500, {})],
+    [head(103, "Link: <x>"), plain_response(200, b"ok")],
+    [plain_response(200, bytes(300_000))],
+    [json_response(429, {}, "Retry-After: 1")],
+    [json_response(503, {})],
+    [json_response(500, {})],
     [RESET],
     [CLOSE],
     [b"garbage\r\n\r\n", CLOSE],
@@ -27,17 +27,17 @@ BEHAVIOURS = [
     [SSE_HEAD, chunk(event(b"1")), 0.02, RESET],
     [SSE_HEAD, b"50\r\nhalf", CLOSE],
     [head(200, "Content-Length: 100"), b"half", RESET],
-    [plain_answer(200, b"ok") + b"and more than that"],
+    [plain_response(200, b"ok") + b"and more than that"],
 ]
 
 
 def behave(engine, seed):
     """Each request gets one of the responses at random."""
     rng = random.Random(seed)
-    engine.answer("/mix", lambda _: rng.choice(BEHAVIOURS))
+    engine.respond("/mix", lambda _: rng.choice(BEHAVIOURS))
 
 
-def step(lane, answers):
+def step(lane, responses):
     """Sends a random request on the lane's connection, or reads the response to the last."""
     rng, client = lane["rng"], lane["client"]
     if lane["waiting"]:
@@ -47,7 +47,7 @@ def step(lane, answers):
             lane["client"] = None
             return
         response = client.read_response()
-        answers.append(response.status)
+        responses.append(response.status)
         if not response.complete or response.header("connection") == "close":
             client.close()
             lane["client"] = None
@@ -79,21 +79,21 @@ def test_nothing_is_left_behind(standin, warmpath, workers):
     eventually(lambda: "listening on" in router.stderr(), "all workers run")
     descriptors = router.descriptors()
     lanes = [{"rng": random.Random(number), "client": None, "waiting": False} for number in range(40)]
-    answers = []
+    responses = []
     begun = time.monotonic()
-    while len(answers) < 1500:
+    while len(responses) < 1500:
         assert time.monotonic() - begun < within(60)
         for lane in lanes:
             lane["client"] = lane["client"] or router.connect()
             try:
-                step(lane, answers)
+                step(lane, responses)
             except (Ended, OSError) as error:
-                raise AssertionError(f"a request got no answer at all: {error!r}") from error
+                raise AssertionError(f"a request got no response: {error!r}") from error
     for lane in lanes:
         if lane["client"]:
             lane["client"].close()
-    assert set(answers) <= {200, 429, 500, 502, 503}, sorted(set(answers))
-    assert answers.count(200) > len(answers) / 2
+    assert set(responses) <= {200, 429, 500, 502, 503}, sorted(set(responses))
+    assert responses.count(200) > len(responses) / 2
     eventually(lambda: router.in_flight() == 0, "nothing in flight")
     eventually(lambda: router.status()["connections"] == 0, "no connections")
     eventually(lambda: all(engine.open == 0 for engine in engines), "stand-ins are idle")

@@ -62,20 +62,20 @@ class Crowd:
             f"X-Standin-Delay: {rng.uniform(0, 0.3):.3f}", f"X-Standin-Gap: {rng.uniform(0.03, 0.1):.3f}"))
         leaves_after = rng.uniform(0, 1) if rng.random() < 0.1 else None
         try:
-            work = self.read_answer(reader)
+            work = self.read_response(reader)
             response, body, complete = await (asyncio.wait_for(work, leaves_after) if leaves_after else work)
         except asyncio.TimeoutError:
             self.counts["left"] += 1
             writer.transport.abort()
             return False
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            self.failures.append(f"no answer: {error!r} after {time.monotonic() - begun:.2f} s")
+            self.failures.append(f"no response: {error!r} after {time.monotonic() - begun:.2f} s")
             return False
         self.judge(response, body, complete, count, streamed, begun)
         return complete
 
     @staticmethod
-    async def read_answer(reader):
+    async def read_response(reader):
         response = Response(await reader.readuntil(b"\r\n\r\n"))
         body = b""
         try:

@@ -138,7 +138,7 @@ def test_it_goes_on_serving_on_free_ports_and_finishes_running_requests_at_the_e
     with subprocess.Popen("\n".join(longer), shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, text=True) as curl:
         while "data: " not in (line := curl.stdout.readline()):
-            assert line, "the answer ended before it began"
+            assert line, "the response ended before it began"
         one.process.terminate()
         rest = curl.stdout.read()
     assert rest.rstrip().endswith("data: [DONE]") and rest.count("data: ") > 500, rest

@@ -12,7 +12,7 @@ import pathlib
 import sys
 
 import tokenizers
-from standin import event, json_answer
+from standin import event, json_response
 from standin import SSE_HEAD, chunk, LAST_CHUNK
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
@@ -136,8 +136,8 @@ def speak(engine, dialect, off_by=0, said="x", paths=("/tokenize", "/v1/chat/com
         try:
             ids = dialect.ids(request.json())
         except Refused as why:
-            return [json_answer(400, {"error": {"message": str(why)}})]
-        return [json_answer(200, {key: ids, "count": len(ids), "max_model_len": 32768})]
+            return [json_response(400, {"error": {"message": str(why)}})]
+        return [json_response(200, {key: ids, "count": len(ids), "max_model_len": 32768})]
 
     def generate(request):
         body = request.json()
@@ -151,12 +151,12 @@ def speak(engine, dialect, off_by=0, said="x", paths=("/tokenize", "/v1/chat/com
             events += [{"choices": [], "usage": usage}, b"[DONE]"]
             return [SSE_HEAD, *(chunk(event(value)) for value in events), LAST_CHUNK]
         choice = {"index": 0, "text": said, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
-        return [json_answer(200, {"choices": [choice], "usage": usage})]
+        return [json_response(200, {"choices": [choice], "usage": usage})]
 
     if "/tokenize" in paths:
-        engine.answer("/tokenize", tokens)
+        engine.respond("/tokenize", tokens)
     if "/v1/chat/completions/render" in paths:
-        engine.answer("/v1/chat/completions/render", lambda request: tokens(request, "token_ids"))
-    engine.answer("/v1/chat/completions", generate)
-    engine.answer("/v1/completions", generate)
+        engine.respond("/v1/chat/completions/render", lambda request: tokens(request, "token_ids"))
+    engine.respond("/v1/chat/completions", generate)
+    engine.respond("/v1/completions", generate)
     return dialect

@@ -57,8 +57,8 @@ class Ask:
     def encode(self):
         return json.dumps(self.body).encode()
 
-    def text_of(self, answer):
-        choice = answer["choices"][0]
+    def text_of(self, response):
+        choice = response["choices"][0]
         return choice["message"]["content"] if "message" in choice else choice["text"]
 
 
@@ -132,21 +132,21 @@ def sharing(seed, ratio, requests=600, **more):
             for pick in picks]
 
 
-def chat(rng, group, turns, first, question, answer, **more):
+def chat(rng, group, turns, first, question, response, **more):
     messages = [user(text(rng, first))]
     shared = 0
     for _ in range(turns):
-        ask = Ask(group, list(messages), shared, max_tokens=answer, **more)
+        ask = Ask(group, list(messages), shared, max_tokens=response, **more)
         reply = yield ask
         # The last token of a response is in no cache.
-        shared = shared_tokens(messages) + 1 + answer - 1
+        shared = shared_tokens(messages) + 1 + response - 1
         messages += [{"role": "assistant", "content": reply}, user(text(rng, question))]
 
 
-def chats(seed, count=42, turns=6, first=600, question=60, answer=48, **more):
+def chats(seed, count=42, turns=6, first=600, question=60, response=48, **more):
     """Conversations, each with its own growing history."""
     rng = random.Random(seed)
-    return [chat(random.Random(rng.getrandbits(64)), number, turns, first, question, answer, **more)
+    return [chat(random.Random(rng.getrandbits(64)), number, turns, first, question, response, **more)
             for number in range(count)]
 
 
@@ -206,7 +206,7 @@ def replay(workload, caches, choose):
             result.rows.append((ask, cached))
             number += 1
             try:
-                more.append((conversation, conversation.send("".join(sequence.answer()))))
+                more.append((conversation, conversation.send("".join(sequence.response_tokens()))))
             except StopIteration:
                 pass
         lanes = more
