@@ -64,7 +64,7 @@ class StepEngine(engine.Engine):
     async def tokens(self, sequences, row):
         [sequence] = sequences
         sequence.made, sequence.steps = 0, asyncio.Queue()
-        response = sequence.respond()
+        response = sequence.response_tokens()
         try:
             self.enqueue(sequence)
             for done, token in enumerate(response, 1):
