@@ -192,7 +192,7 @@ class Request:
         self.found = line["cached_tokens"]
         self.prompt = line["prompt_tokens"]
 
-    def is_told(self):
+    def is_numbered(self):
         return not self.failed and self.expected is not None and self.found is not None
 
     def is_equal(self):
@@ -235,7 +235,7 @@ class Run:
     def __init__(self, requests, times, summary):
         self.times, self.summary = times, summary
         self.failed = sum(request.failed for request in requests)
-        self.requests = sorted(filter(Request.is_told, requests), key=lambda request: request.sent_s)
+        self.requests = sorted(filter(Request.is_numbered, requests), key=lambda request: request.sent_s)
         self.sent = [request.sent_s for request in self.requests]
 
     def between(self, begin_s, end_s=float("inf"), backend=None):

@@ -56,7 +56,7 @@ struct kv_follower {
     bool is_behind; // messages are missing; otherwise the replay only makes sure
     bool is_late;   // if is_behind: for too long
     bool is_begun;  // its first message has come
-    bool drops;     // the next wish says drops_replay
+    bool drops;     // the next action says drops_replay
     uint32_t attempts;
     uint64_t behind_ms; // since when, if is_behind
     uint64_t replay_next;
@@ -453,7 +453,7 @@ void kv_follower_malformed(struct kv_follower *follower)
     follower->counts.malformed++;
 }
 
-void kv_follower_span(struct kv_follower *follower, uint64_t first, uint64_t last)
+void kv_follower_begin_polled(struct kv_follower *follower, uint64_t first, uint64_t last)
 {
     if (first < follower->next) {
         follower->counts.restarts++;
@@ -468,7 +468,8 @@ void kv_follower_span(struct kv_follower *follower, uint64_t first, uint64_t las
     follower->next = last + 1;
 }
 
-void kv_follower_note(struct kv_follower *follower, const struct kv_notice *notice, uint64_t now_ms)
+void kv_follower_apply(struct kv_follower *follower, const struct kv_notice *notice,
+                       uint64_t now_ms)
 {
     follower->is_heard = true;
     kv_holdings_apply(follower->holdings, notice, now_ms);
@@ -491,9 +492,8 @@ void kv_follower_connected(struct kv_follower *follower, uint64_t now_ms)
     ask_from_start(follower, now_ms + kv_settle_ms);
 }
 
-void kv_follower_disconnected(struct kv_follower *follower, uint64_t now_ms)
+void kv_follower_disconnected(struct kv_follower *follower)
 {
-    (void)now_ms;
     follower->is_cut = true;
     stop_replay(follower);
     drop_waiting(follower);
@@ -507,9 +507,8 @@ void kv_follower_restarted(struct kv_follower *follower, uint64_t now_ms)
     }
 }
 
-void kv_follower_distrust(struct kv_follower *follower, uint64_t now_ms)
+void kv_follower_distrust(struct kv_follower *follower)
 {
-    (void)now_ms;
     if (follower->is_behind) {
         return; // a replay is under way
     }
@@ -549,9 +548,9 @@ static void begin_replay(struct kv_follower *follower, uint64_t now_ms)
     follower->drained_until_ms = UINT64_MAX; // until it has ended
 }
 
-struct kv_follower_wish kv_follower_wish(struct kv_follower *follower, uint64_t now_ms)
+struct kv_follower_action kv_follower_next_action(struct kv_follower *follower, uint64_t now_ms)
 {
-    struct kv_follower_wish wish = {.until_ms = UINT64_MAX};
+    struct kv_follower_action action = {.until_ms = UINT64_MAX};
 
     if (follower->phase == PHASE_REPLAYING && now_ms >= silent_until_ms(follower)) {
         fail_replay(follower, now_ms);
@@ -562,24 +561,24 @@ struct kv_follower_wish kv_follower_wish(struct kv_follower *follower, uint64_t 
     }
     if (follower->phase == PHASE_DUE && now_ms >= follower->due_ms) {
         begin_replay(follower, now_ms);
-        wish.wants_replay = true;
-        wish.from = follower->next;
+        action.wants_replay = true;
+        action.from = follower->next;
     }
     follower->is_late |= follower->is_behind && now_ms - follower->behind_ms >= kv_late_ms;
-    wish.drops_replay = follower->drops;
+    action.drops_replay = follower->drops;
     follower->drops = false;
     switch (follower->phase) {
     case PHASE_FOLLOWING:
-        wish.until_ms = quiet_ms(follower);
+        action.until_ms = quiet_ms(follower);
         break;
     case PHASE_DUE:
-        wish.until_ms = follower->due_ms;
+        action.until_ms = follower->due_ms;
         break;
     case PHASE_REPLAYING:
-        wish.until_ms = silent_until_ms(follower);
+        action.until_ms = silent_until_ms(follower);
         break;
     }
-    return wish;
+    return action;
 }
 
 enum kv_follower_state kv_follower_state(const struct kv_follower *follower)

@@ -29,7 +29,7 @@
 // messages are missing it stays live for kv_late_ms: the state of a moment ago is nearer to the
 // truth than a guess.
 //
-// Pure: the caller receives messages, passes the time, and does what kv_follower_wish says.
+// Pure: the caller receives messages, passes the time, and does what kv_follower_next_action says.
 // Threads: the ledger's writer.  Memory: that of the queue, as messages wait.
 #pragma once
 
@@ -106,31 +106,31 @@ void kv_follower_malformed(struct kv_follower *follower);
 
 // The next notices are those of events `first` to `last`, as engines that are polled number
 // them.  Events missing before them cannot be had any more.
-void kv_follower_span(struct kv_follower *follower, uint64_t first, uint64_t last);
+void kv_follower_begin_polled(struct kv_follower *follower, uint64_t first, uint64_t last);
 
 // A notice that came without a message, as pushed and polled ones do.
-void kv_follower_note(struct kv_follower *follower, const struct kv_notice *notice,
-                      uint64_t now_ms);
+void kv_follower_apply(struct kv_follower *follower, const struct kv_notice *notice,
+                       uint64_t now_ms);
 
 // The live socket has a new connection, or has lost it.
 void kv_follower_connected(struct kv_follower *follower, uint64_t now_ms);
-void kv_follower_disconnected(struct kv_follower *follower, uint64_t now_ms);
+void kv_follower_disconnected(struct kv_follower *follower);
 
 // The process has restarted, as another source shows: forgets all, then as first contact.
 void kv_follower_restarted(struct kv_follower *follower, uint64_t now_ms);
 
 // Responses have shown repeatedly that the engine does not hold the blocks of its events: forgets
 // all, and learns from the next events.
-void kv_follower_distrust(struct kv_follower *follower, uint64_t now_ms);
+void kv_follower_distrust(struct kv_follower *follower);
 
 // The caller's next action; call it after each of the functions above, and at `until_ms`.
-struct kv_follower_wish {
+struct kv_follower_action {
     bool wants_replay; // from `from`, on a fresh connection; set once
     bool drops_replay; // close the one under way; set once
     uint64_t from;
     uint64_t until_ms; // UINT64_MAX: nothing to wait for
 };
-struct kv_follower_wish kv_follower_wish(struct kv_follower *follower, uint64_t now_ms);
+struct kv_follower_action kv_follower_next_action(struct kv_follower *follower, uint64_t now_ms);
 
 enum kv_follower_state kv_follower_state(const struct kv_follower *follower);
 

@@ -178,10 +178,10 @@ static void survey_events(struct kv_json *reader, struct json events)
             continue;
         }
         struct kv_json_ids *ids = &reader->ids;
-        ids->is_broken = ids->is_broken || (ids->is_told && number != ids->last + 1);
-        ids->first = ids->is_told ? ids->first : number;
+        ids->is_broken = ids->is_broken || (ids->is_numbered && number != ids->last + 1);
+        ids->first = ids->is_numbered ? ids->first : number;
         ids->last = number;
-        ids->is_told = true;
+        ids->is_numbered = true;
     }
 }
 

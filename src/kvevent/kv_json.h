@@ -55,8 +55,8 @@ enum status kv_json_next(struct kv_json *reader, struct kv_notice *out);
 // begun.  The engine counts all of its events.  So a document that does not follow the last one
 // has lost events, or comes from another process.
 struct kv_json_ids {
-    bool is_told;   // the events are numbered
-    bool is_broken; // the numbers do not follow each other
+    bool is_numbered; // the events are numbered
+    bool is_broken;   // the numbers do not follow each other
     uint64_t first;
     uint64_t last;
 };

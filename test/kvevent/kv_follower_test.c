@@ -13,7 +13,7 @@ struct scene {
     struct kv_names_budget budget;
     struct kv_reader *reader;
     struct kv_follower *follower;
-    struct kv_follower_wish wish; // the last
+    struct kv_follower_action action; // the last
     uint64_t now_ms;
 };
 
@@ -83,11 +83,11 @@ static void replay_ends(struct scene *scene)
     kv_follower_replay_ended(scene->follower, scene->now_ms);
 }
 
-// Whether a replay is wanted by now; the number is in scene->wish.from.
+// Whether a replay is wanted by now; the number is in scene->action.from.
 static bool wants(struct scene *scene)
 {
-    scene->wish = kv_follower_wish(scene->follower, scene->now_ms);
-    return scene->wish.wants_replay;
+    scene->action = kv_follower_next_action(scene->follower, scene->now_ms);
+    return scene->action.wants_replay;
 }
 
 static void pass(struct scene *scene, uint64_t ms)
@@ -121,7 +121,7 @@ TEST(a_publisher_that_starts_at_0_is_live_at_once)
     struct scene *scene = scene_open(true);
     CHECK_EQ(state(scene), KV_SILENT);
     CHECK(!wants(scene));
-    CHECK_EQ(scene->wish.until_ms, UINT64_MAX);
+    CHECK_EQ(scene->action.until_ms, UINT64_MAX);
     live(scene, 0);
     CHECK_EQ(state(scene), KV_LIVE);
     CHECK(!wants(scene));
@@ -138,7 +138,7 @@ TEST(a_later_start_requests_a_replay_and_live_messages_wait_behind_it)
     struct scene *scene = scene_open(true);
     live(scene, 4);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 0);
+    CHECK_EQ(scene->action.from, 0);
     CHECK(!wants(scene));
     live(scene, 5);
     CHECK(!holds(scene, 4));
@@ -174,7 +174,7 @@ TEST(an_engine_whose_first_number_is_1_is_live)
     struct scene *scene = scene_open(true);
     live(scene, 1);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 0);
+    CHECK_EQ(scene->action.from, 0);
     replayed(scene, 1, 1);
     replay_ends(scene);
     CHECK_EQ(state(scene), KV_LIVE);
@@ -202,7 +202,7 @@ TEST(a_replay_is_requested_from_the_first_missing_message)
     struct scene *scene = scene_at(true, 3);
     live(scene, 7);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 4);
+    CHECK_EQ(scene->action.from, 4);
     live(scene, 8);
     CHECK(holds_only(scene, 0, 3));
     replayed(scene, 4, 7);
@@ -242,7 +242,7 @@ TEST(a_replay_that_starts_too_late_forgets_all_holdings)
     struct scene *scene = scene_at(true, 3);
     live(scene, 9);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 4);
+    CHECK_EQ(scene->action.from, 4);
     replayed(scene, 6, 9);
     replay_ends(scene);
     CHECK(holds_only(scene, 6, 9));
@@ -274,10 +274,10 @@ TEST(a_gap_among_those_that_wait_is_asked_for_next)
     replay_ends(scene);
     CHECK(holds_only(scene, 0, 2));
     CHECK(!wants(scene));
-    CHECK_EQ(scene->wish.until_ms, scene->now_ms + kv_replay_pause_min_ms);
+    CHECK_EQ(scene->action.until_ms, scene->now_ms + kv_replay_pause_min_ms);
     pass(scene, kv_replay_pause_min_ms);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 3);
+    CHECK_EQ(scene->action.from, 3);
     replayed(scene, 3, 4);
     replay_ends(scene);
     CHECK(holds_only(scene, 0, 4));
@@ -289,14 +289,14 @@ TEST(a_gap_among_those_that_wait_is_asked_for_next)
 static uint64_t stay_silent(struct scene *scene)
 {
     uint64_t asked_ms = scene->now_ms;
-    ASSERT(scene->wish.wants_replay && scene->wish.until_ms == asked_ms + kv_replay_idle_ms);
+    ASSERT(scene->action.wants_replay && scene->action.until_ms == asked_ms + kv_replay_idle_ms);
     pass(scene, kv_replay_idle_ms - 1);
-    ASSERT(!wants(scene) && !scene->wish.drops_replay);
+    ASSERT(!wants(scene) && !scene->action.drops_replay);
     pass(scene, 1);
     bool is_wanted = wants(scene);
-    ASSERT(scene->wish.drops_replay);
-    if (!is_wanted && scene->wish.until_ms != UINT64_MAX) {
-        pass(scene, scene->wish.until_ms - scene->now_ms);
+    ASSERT(scene->action.drops_replay);
+    if (!is_wanted && scene->action.until_ms != UINT64_MAX) {
+        pass(scene, scene->action.until_ms - scene->now_ms);
         is_wanted = wants(scene);
     }
     return is_wanted ? scene->now_ms - asked_ms : UINT64_MAX;
@@ -315,7 +315,7 @@ static uint64_t pause_after_ms(struct scene *scene, uint64_t first, uint64_t too
     replay_ends(scene);
     live(scene, first + 3);
     ASSERT(!wants(scene));
-    pass(scene, scene->wish.until_ms - scene->now_ms);
+    pass(scene, scene->action.until_ms - scene->now_ms);
     ASSERT(wants(scene));
     return scene->now_ms - asked_ms;
 }
@@ -343,7 +343,7 @@ TEST(a_number_that_was_there_before_is_another_process)
     CHECK_EQ(counts(scene)->restarts, 1);
     CHECK_EQ(state(scene), KV_LEARNING);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 0);
+    CHECK_EQ(scene->action.from, 0);
     replayed(scene, 0, 2);
     replay_ends(scene);
     CHECK(holds_only(scene, 0, 2));
@@ -381,7 +381,7 @@ TEST(another_process_during_a_replay_ends_it)
     replayed(scene, 4, 4);
     live(scene, 0);
     CHECK(!wants(scene));
-    CHECK(scene->wish.drops_replay);
+    CHECK(scene->action.drops_replay);
     CHECK(holds_only(scene, 0, 0));
     CHECK_EQ(state(scene), KV_LIVE);
     replayed(scene, 5, 6); // of the old one, and of no use
@@ -396,13 +396,13 @@ TEST(a_lower_number_while_a_replay_is_waited_for_is_another_process)
     struct scene *scene = scene_at(true, 3);
     live(scene, 9);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 4);
+    CHECK_EQ(scene->action.from, 4);
     live(scene, 5);
     CHECK_EQ(counts(scene)->restarts, 1);
     CHECK(holds_only(scene, 1, 0));
     pass(scene, kv_replay_pause_ms);
-    CHECK(wants(scene) && scene->wish.drops_replay);
-    CHECK_EQ(scene->wish.from, 0);
+    CHECK(wants(scene) && scene->action.drops_replay);
+    CHECK_EQ(scene->action.from, 0);
     scene_close(scene);
 }
 
@@ -465,10 +465,10 @@ TEST(a_new_connection_is_asked_for_all_before_it_says_anything)
     struct scene *scene = scene_open(true);
     kv_follower_connected(scene->follower, scene->now_ms);
     CHECK(!wants(scene));
-    CHECK_EQ(scene->wish.until_ms, scene->now_ms + kv_settle_ms);
+    CHECK_EQ(scene->action.until_ms, scene->now_ms + kv_settle_ms);
     pass(scene, kv_settle_ms);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 0);
+    CHECK_EQ(scene->action.from, 0);
     CHECK_EQ(state(scene), KV_SILENT);
     replayed(scene, 0, 3);
     CHECK_EQ(state(scene), KV_LEARNING);
@@ -491,7 +491,7 @@ TEST(an_engine_that_has_said_nothing_stays_silent)
     CHECK(wants(scene));
     replay_ends(scene);
     CHECK(!wants(scene));
-    CHECK_EQ(scene->wish.until_ms, UINT64_MAX);
+    CHECK_EQ(scene->action.until_ms, UINT64_MAX);
     CHECK_EQ(state(scene), KV_SILENT);
     CHECK_EQ(counts(scene)->replays_failed, 0);
     live(scene, 0);
@@ -516,14 +516,14 @@ TEST(a_reconnect_forgets_and_asks_for_all)
     kv_follower_connected(scene->follower, scene->now_ms);
     live(scene, 0);
     live(scene, 1);
-    kv_follower_disconnected(scene->follower, scene->now_ms);
+    kv_follower_disconnected(scene->follower);
     CHECK_EQ(state(scene), KV_LEARNING);
     CHECK(holds_only(scene, 0, 1));
     kv_follower_connected(scene->follower, scene->now_ms);
     CHECK(holds_only(scene, 1, 0));
     pass(scene, kv_settle_ms);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 0);
+    CHECK_EQ(scene->action.from, 0);
     replayed(scene, 0, 2);
     replay_ends(scene);
     CHECK(holds_only(scene, 0, 2));
@@ -558,7 +558,7 @@ TEST(a_reconnect_without_replay_is_learned_from_later_messages)
     struct scene *scene = scene_open(false);
     kv_follower_connected(scene->follower, scene->now_ms);
     live(scene, 0);
-    kv_follower_disconnected(scene->follower, scene->now_ms);
+    kv_follower_disconnected(scene->follower);
     kv_follower_connected(scene->follower, scene->now_ms);
     CHECK_EQ(state(scene), KV_LEARNING);
     live(scene, 1);
@@ -574,9 +574,9 @@ TEST(a_lost_connection_takes_its_replay_with_it)
     pass(scene, kv_settle_ms);
     CHECK(wants(scene));
     replayed(scene, 0, 1);
-    kv_follower_disconnected(scene->follower, scene->now_ms);
+    kv_follower_disconnected(scene->follower);
     CHECK(!wants(scene));
-    CHECK(scene->wish.drops_replay);
+    CHECK(scene->action.drops_replay);
     CHECK_EQ(state(scene), KV_LEARNING);
     pass(scene, 100ULL * kv_replay_pause_max_ms);
     CHECK(!wants(scene));
@@ -586,13 +586,13 @@ TEST(a_lost_connection_takes_its_replay_with_it)
 TEST(no_replay_is_requested_without_a_connection)
 {
     struct scene *scene = scene_at(true, 3);
-    kv_follower_disconnected(scene->follower, scene->now_ms);
+    kv_follower_disconnected(scene->follower);
     pass(scene, 10ULL * kv_quiet_ms);
     CHECK(!wants(scene));
     kv_follower_restarted(scene->follower, scene->now_ms);
     CHECK(holds_only(scene, 1, 0));
     CHECK(!wants(scene));
-    CHECK_EQ(scene->wish.until_ms, UINT64_MAX);
+    CHECK_EQ(scene->action.until_ms, UINT64_MAX);
     scene_close(scene);
 }
 
@@ -602,7 +602,7 @@ TEST(a_restart_that_others_saw_forgets_and_asks_for_all)
     kv_follower_restarted(scene->follower, scene->now_ms);
     CHECK(holds_only(scene, 1, 0));
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 0);
+    CHECK_EQ(scene->action.from, 0);
     replayed(scene, 0, 1);
     replay_ends(scene);
     CHECK(holds_only(scene, 0, 1));
@@ -618,13 +618,13 @@ TEST(a_replay_that_leaves_some_out_is_asked_again_from_there)
     replayed(scene, 1, 4);
     replayed(scene, 6, 9);
     CHECK(!wants(scene));
-    CHECK(scene->wish.drops_replay);
+    CHECK(scene->action.drops_replay);
     CHECK(holds_only(scene, 0, 4));
     replay_ends(scene); // of the one that was dropped
     CHECK(holds_only(scene, 0, 4));
     pass(scene, kv_replay_pause_ms);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 5);
+    CHECK_EQ(scene->action.from, 5);
     replayed(scene, 5, 9);
     replay_ends(scene);
     CHECK(holds_only(scene, 0, 9));
@@ -657,7 +657,7 @@ TEST(silent_replays_are_asked_again_less_and_less_often_and_then_given_up)
     pass(scene, kv_replay_pause_max_ms);
     live(scene, 12);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 11);
+    CHECK_EQ(scene->action.from, 11);
     scene_close(scene);
 }
 
@@ -670,7 +670,7 @@ TEST(attempts_with_progress_in_between_are_not_given_up)
     CHECK(stay_silent(scene) != UINT64_MAX);
     replayed(scene, 4, 4);
     CHECK_EQ(stay_silent(scene), kv_replay_idle_ms);
-    CHECK_EQ(scene->wish.from, 5);
+    CHECK_EQ(scene->action.from, 5);
     CHECK_EQ(stay_silent(scene), kv_replay_pause_ms * 2);
     CHECK_EQ(stay_silent(scene), kv_replay_pause_ms * 4);
     CHECK(holds_only(scene, 0, 4));
@@ -687,11 +687,11 @@ TEST(another_process_is_asked_for_a_replay_even_after_giving_up)
     pass(scene, kv_replay_idle_ms);
     CHECK(!wants(scene));
     // Nor after a silence, as long as it rests.
-    CHECK_EQ(scene->wish.until_ms, scene->now_ms + kv_replay_pause_max_ms);
+    CHECK_EQ(scene->action.until_ms, scene->now_ms + kv_replay_pause_max_ms);
     pass(scene, kv_replay_pause_ms);
     live(scene, 4);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 0);
+    CHECK_EQ(scene->action.from, 0);
     scene_close(scene);
 }
 
@@ -705,11 +705,11 @@ TEST(a_replay_that_moves_has_as_long_as_the_whole_may_take)
         pass(scene, 1000);
         replayed(scene, number, number);
         number++;
-        CHECK(!wants(scene) && !scene->wish.drops_replay);
+        CHECK(!wants(scene) && !scene->action.drops_replay);
     }
     pass(scene, 1000);
-    CHECK(wants(scene) && scene->wish.drops_replay);
-    CHECK_EQ(scene->wish.from, number);
+    CHECK(wants(scene) && scene->action.drops_replay);
+    CHECK_EQ(scene->action.from, number);
     scene_close(scene);
 }
 
@@ -722,14 +722,14 @@ TEST(messages_that_overflow_the_queue_are_requested_again)
     }
     CHECK_EQ(counts(scene)->overflows, 1);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 1);
+    CHECK_EQ(scene->action.from, 1);
     replayed(scene, 1, 20);
     replay_ends(scene);
     CHECK(holds_only(scene, 0, 20));
     pass(scene, kv_replay_pause_ms);
     CHECK(wants(scene));
     CHECK_EQ(state(scene), KV_LEARNING);
-    CHECK_EQ(scene->wish.from, 21);
+    CHECK_EQ(scene->action.from, 21);
     replayed(scene, 21, last);
     replay_ends(scene);
     CHECK_EQ(state(scene), KV_LIVE);
@@ -759,10 +759,10 @@ TEST(a_queue_that_overflowed_when_all_is_given_up_goes_on_behind_it)
 TEST(after_a_silence_it_asks_once_whether_there_was_more)
 {
     struct scene *scene = scene_at(true, 3);
-    CHECK_EQ(scene->wish.until_ms, scene->now_ms + kv_quiet_ms);
+    CHECK_EQ(scene->action.until_ms, scene->now_ms + kv_quiet_ms);
     pass(scene, kv_quiet_ms);
     CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 4);
+    CHECK_EQ(scene->action.from, 4);
     CHECK_EQ(state(scene), KV_LIVE);
     replayed(scene, 4, 5);
     replay_ends(scene);
@@ -770,7 +770,7 @@ TEST(after_a_silence_it_asks_once_whether_there_was_more)
     CHECK_EQ(state(scene), KV_LIVE);
     pass(scene, 100ULL * kv_quiet_ms);
     CHECK(!wants(scene));
-    CHECK_EQ(scene->wish.until_ms, UINT64_MAX);
+    CHECK_EQ(scene->action.until_ms, UINT64_MAX);
     live(scene, 6);
     pass(scene, kv_quiet_ms);
     CHECK(wants(scene));
@@ -812,7 +812,7 @@ TEST(a_gap_that_shows_during_such_a_replay_is_filled_by_it)
 TEST(distrust_forgets_all_holdings_and_requests_no_replay)
 {
     struct scene *scene = scene_at(true, 3);
-    kv_follower_distrust(scene->follower, scene->now_ms);
+    kv_follower_distrust(scene->follower);
     CHECK(holds_only(scene, 1, 0));
     CHECK_EQ(state(scene), KV_LEARNING);
     CHECK(!wants(scene));
@@ -830,8 +830,8 @@ TEST(distrust_does_not_disturb_a_replay)
     struct scene *scene = scene_at(true, 3);
     live(scene, 6);
     CHECK(wants(scene));
-    kv_follower_distrust(scene->follower, scene->now_ms);
-    CHECK(!wants(scene) && !scene->wish.drops_replay);
+    kv_follower_distrust(scene->follower);
+    CHECK(!wants(scene) && !scene->action.drops_replay);
     replayed(scene, 4, 5);
     replay_ends(scene);
     CHECK(holds_only(scene, 0, 6));
@@ -841,7 +841,7 @@ TEST(distrust_does_not_disturb_a_replay)
 TEST(another_process_is_trusted_again)
 {
     struct scene *scene = scene_at(true, 3);
-    kv_follower_distrust(scene->follower, scene->now_ms);
+    kv_follower_distrust(scene->follower);
     live(scene, 0);
     CHECK_EQ(state(scene), KV_LIVE);
     scene_close(scene);
@@ -928,7 +928,7 @@ TEST(another_process_that_has_nothing_to_repeat_is_known_to_hold_nothing)
     kv_follower_connected(scene->follower, scene->now_ms);
     live(scene, 0);
     CHECK_EQ(state(scene), KV_LIVE);
-    kv_follower_disconnected(scene->follower, scene->now_ms);
+    kv_follower_disconnected(scene->follower);
     kv_follower_connected(scene->follower, scene->now_ms);
     CHECK_EQ(state(scene), KV_LEARNING);
     pass(scene, kv_replay_pause_ms);
@@ -952,16 +952,16 @@ TEST(notices_without_messages_are_applied_and_never_all)
     struct slice payload = batch_write(&batch, KV_EVENT_STORED, 1, 0);
     CHECK_EQ(kv_reader_begin(scene->reader, payload), STATUS_OK);
     CHECK_EQ(kv_reader_next(scene->reader, &notice), STATUS_OK);
-    kv_follower_note(scene->follower, &notice, scene->now_ms);
+    kv_follower_apply(scene->follower, &notice, scene->now_ms);
     CHECK(holds_only(scene, 0, 0));
     CHECK_EQ(state(scene), KV_LEARNING);
     // As engines that are polled say: these are the first, and nothing is missing behind them.
-    kv_follower_span(scene->follower, 0, 4);
+    kv_follower_begin_polled(scene->follower, 0, 4);
     CHECK_EQ(state(scene), KV_LIVE);
-    kv_follower_span(scene->follower, 5, 5);
+    kv_follower_begin_polled(scene->follower, 5, 5);
     CHECK_EQ(state(scene), KV_LIVE);
     CHECK(holds_only(scene, 0, 0));
-    kv_follower_span(scene->follower, 8, 9);
+    kv_follower_begin_polled(scene->follower, 8, 9);
     CHECK_EQ(state(scene), KV_LEARNING);
     CHECK(holds_only(scene, 1, 0));
     CHECK_EQ(counts(scene)->lost, 2);

@@ -19,7 +19,7 @@ TEST(blocks_stored_by_tensorrt_llm_are_one_chain)
                  "'cache_level':0,'priority':35,'mm_keys':[]}]}}]"),
         "stored gpu 3a5468e958b2edd5,fffffffffffffffe tokens 1,2,3,4 by 2 group 256\n");
     struct kv_json_ids ids = kv_json_ids(reader);
-    CHECK(ids.is_told && !ids.is_broken);
+    CHECK(ids.is_numbered && !ids.is_broken);
     CHECK_EQ(ids.first, 0);
     CHECK_EQ(ids.last, 1);
 }

@@ -81,12 +81,12 @@ TEST(ranks_that_share_a_document_read_their_own)
         "[" OF_RANK(4, 0) "," OF_RANK(7, 1) "," OF_RANK(5, 0) "," OF_RANK(9, 1) "]";
     CHECK_STR(read_for(shared, &(struct kv_json_owner){.rank = 0}), "cleared\ncleared\n");
     struct kv_json_ids ids = kv_json_ids(reader);
-    CHECK(ids.is_told && !ids.is_broken && ids.first == 4 && ids.last == 5);
+    CHECK(ids.is_numbered && !ids.is_broken && ids.first == 4 && ids.last == 5);
     CHECK_STR(read_for(shared, &(struct kv_json_owner){.rank = 1}), "cleared\ncleared\n");
     ids = kv_json_ids(reader);
-    CHECK(ids.is_told && ids.is_broken && ids.first == 7 && ids.last == 9);
+    CHECK(ids.is_numbered && ids.is_broken && ids.first == 7 && ids.last == 9);
     CHECK_STR(read_for(shared, &(struct kv_json_owner){.rank = 2}), "");
-    CHECK(!kv_json_ids(reader).is_told);
+    CHECK(!kv_json_ids(reader).is_numbered);
     CHECK_STR(
         read_for("{'rank':2,'events':[{'type':'cleared'}]}", &(struct kv_json_owner){.rank = 1}),
         "");

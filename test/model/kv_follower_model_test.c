@@ -191,7 +191,7 @@ static void disconnect(struct world *world, struct engine *engine)
     engine->frame_count = 0;
     engine->is_connected = false;
     if (!engine->is_bound) {
-        kv_follower_disconnected(engine->follower, world->now_ms);
+        kv_follower_disconnected(engine->follower);
     }
 }
 
@@ -217,15 +217,15 @@ static void connect(struct world *world, struct engine *engine)
 
 static void obey(struct world *world, struct engine *engine)
 {
-    struct kv_follower_wish wish = kv_follower_wish(engine->follower, world->now_ms);
+    struct kv_follower_action action = kv_follower_next_action(engine->follower, world->now_ms);
 
-    if (wish.drops_replay) {
+    if (action.drops_replay) {
         engine->is_replaying = false;
     }
-    if (wish.wants_replay) {
+    if (action.wants_replay) {
         engine->is_replaying = true;
         engine->has_answered = false;
-        engine->replay_next = wish.from;
+        engine->replay_next = action.from;
         engine->replay_wait = rng_below(&world->rng, world->is_wild ? 10 : 2);
     }
 }

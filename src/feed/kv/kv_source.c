@@ -242,7 +242,7 @@ static void source_read_monitor(struct kv_source *source, uint64_t now_ms)
                 source->said_live = false;
             }
             source->is_connected = false;
-            kv_follower_disconnected(source->follower, now_ms);
+            kv_follower_disconnected(source->follower);
             break;
         }
     }
@@ -264,15 +264,15 @@ static void source_ask_replay(struct kv_source *source, uint64_t from)
     }
 }
 
-static void source_follow_wish(struct kv_source *source, uint64_t now_ms)
+static void source_take_action(struct kv_source *source, uint64_t now_ms)
 {
-    struct kv_follower_wish wish = kv_follower_wish(source->follower, now_ms);
+    struct kv_follower_action action = kv_follower_next_action(source->follower, now_ms);
 
-    if (wish.drops_replay) {
+    if (action.drops_replay) {
         kv_socket_close(&source->replay);
     }
-    if (wish.wants_replay) {
-        source_ask_replay(source, wish.from);
+    if (action.wants_replay) {
+        source_ask_replay(source, action.from);
     }
 }
 
@@ -354,7 +354,7 @@ bool kv_source_work(struct kv_source *source, uint64_t now_ms)
     if (source->replay != NULL) {
         has_more |= source_take_replay(source, now_ms);
     }
-    source_follow_wish(source, now_ms);
+    source_take_action(source, now_ms);
     source_log_faults(source, now_ms);
     source_set_state(source);
     return has_more;
@@ -400,10 +400,10 @@ void kv_source_look(struct kv_source *source, uint64_t now_ms)
                         "backend %s: KV events: contradicted by responses: learning anew",
                         backend->url);
         source->said_live = false;
-        kv_follower_distrust(source->follower, now_ms);
+        kv_follower_distrust(source->follower);
     }
     source->wrong = wrong;
-    source_follow_wish(source, now_ms);
+    source_take_action(source, now_ms);
     source_log_absence(source, now_ms);
     source_log_faults(source, now_ms);
     source_set_state(source);
@@ -426,13 +426,13 @@ void kv_source_push(struct kv_source *source, struct kv_json *reader, struct sli
     while (kv_json_next(reader, &notice) == STATUS_OK) {
     }
     ids = kv_json_ids(reader);
-    if (ids.is_told) {
+    if (ids.is_numbered) {
         // A gap between them counts as a gap before the last.
-        kv_follower_span(source->follower, ids.is_broken ? ids.last : ids.first, ids.last);
+        kv_follower_begin_polled(source->follower, ids.is_broken ? ids.last : ids.first, ids.last);
     }
     ASSERT(kv_json_begin(reader, document, &owner) == STATUS_OK);
     while (kv_json_next(reader, &notice) == STATUS_OK) {
-        kv_follower_note(source->follower, &notice, now_ms);
+        kv_follower_apply(source->follower, &notice, now_ms);
     }
 }
 
