@@ -24,34 +24,9 @@ static struct token lexer_fail(struct lexer *lexer, enum status status, const ch
     return (struct token){.kind = TOKEN_FAILED, .line = lexer->line};
 }
 
-unsigned lexer_space_size(const uint8_t *at, const uint8_t *end)
-{
-    if (at == end) {
-        return 0;
-    }
-    unsigned size;
-    return value_text_is_space(utf8_read(at, &size)) ? size : 0;
-}
-
 static const uint8_t *lexer_skip_space(const uint8_t *at, const uint8_t *end)
 {
-    unsigned size;
-    while ((size = lexer_space_size(at, end)) > 0) {
-        at += size;
-    }
-    return at;
-}
-
-static const uint8_t *lexer_skip_space_back(const uint8_t *begin, const uint8_t *at)
-{
-    while (at > begin) {
-        const uint8_t *before = utf8_back(begin, at);
-        if (lexer_space_size(before, at) == 0) {
-            return at;
-        }
-        at = before;
-    }
-    return at;
+    return at + value_text_space_before(slice_of(at, (size_t)(end - at)));
 }
 
 static bool is_at(const uint8_t *at, const uint8_t *end, const char *text)
@@ -69,6 +44,15 @@ static void lexer_advance(struct lexer *lexer, const uint8_t *to)
     }
     lexer->line_starting = to > lexer->at && to[-1] == '\n';
     lexer->at = to;
+}
+
+// The token up to `end`, which is passed.
+static struct token take_token(struct lexer *lexer, enum token_kind kind, const uint8_t *end)
+{
+    struct token token = {.kind = kind, .line = lexer->line};
+    token.text = slice_of(lexer->at, (size_t)(end - lexer->at));
+    lexer_advance(lexer, end);
+    return token;
 }
 
 // The end of a tag that closes with `close` (as "%}"), from its sign on; NULL if that is not here.
@@ -97,7 +81,7 @@ static struct slice stripped(const struct lexer *lexer, const uint8_t *tag, bool
     const uint8_t *end = tag;
 
     if (sign < lexer->end && *sign == '-') {
-        end = lexer_skip_space_back(begin, tag);
+        end -= value_text_space_after(slice_of(begin, (size_t)(tag - begin)));
     } else if (!is_print && !(sign < lexer->end && *sign == '+')) {
         const uint8_t *line = tag;
         while (line > begin && line[-1] != '\n') {
@@ -116,27 +100,15 @@ static const uint8_t *after_sign(const uint8_t *at, const uint8_t *end)
     return at < end && (*at == '-' || *at == '+') ? at + 1 : at;
 }
 
-// The text after {% raw %}; NULL if `tag` is another tag.
-static const uint8_t *raw_begin(const uint8_t *tag, const uint8_t *end)
+// The end of {% raw %} or {% endraw %}; NULL if `tag` is another tag.
+static const uint8_t *raw_tag_end(const uint8_t *tag, const uint8_t *end, const char *word)
 {
     const uint8_t *at = lexer_skip_space(after_sign(tag + 2, end), end);
-    if (!is_at(at, end, "raw")) {
+    if (!is_at(at, end, word)) {
         return NULL;
     }
-    at = lexer_skip_space(at + 3, end);
-    if (at < end && *at == '-' && is_at(at + 1, end, "%}")) {
-        return lexer_skip_space(at + 3, end);
-    }
-    return is_at(at, end, "%}") ? at + 2 : NULL;
-}
-
-static const uint8_t *raw_end(const uint8_t *tag, const uint8_t *end)
-{
-    const uint8_t *at = lexer_skip_space(after_sign(tag + 2, end), end);
-    if (!is_at(at, end, "endraw")) {
-        return NULL;
-    }
-    return tag_end(lexer_skip_space(at + 6, end), end, "%}", true);
+    bool trims = *word == 'e';
+    return tag_end(lexer_skip_space(at + strlen(word), end), end, "%}", trims);
 }
 
 static const uint8_t *find_tag(const uint8_t *at, const uint8_t *end)
@@ -170,66 +142,58 @@ static const uint8_t *comment_end(const uint8_t *at, const uint8_t *end)
 }
 
 // Passes the start of a tag, or a whole comment, and notes the next state.
-static bool enter_tag(struct lexer *lexer, const uint8_t *tag)
+static void enter_tag(struct lexer *lexer, const uint8_t *tag)
 {
     ASSERT(tag >= lexer->at && lexer->end - tag >= 2);
-    const uint8_t *raw = tag[1] == '%' ? raw_begin(tag, lexer->end) : NULL;
+    const uint8_t *raw = tag[1] == '%' ? raw_tag_end(tag, lexer->end, "raw") : NULL;
 
     lexer_advance(lexer, tag);
     if (raw != NULL) {
         lexer->state = LEXER_RAW;
         lexer_advance(lexer, raw);
-        return true;
-    }
-    if (tag[1] == '#') {
+    } else if (tag[1] == '#') {
         const uint8_t *end = comment_end(tag + 2, lexer->end);
         if (end == NULL) {
-            lexer_fail(lexer, STATUS_MALFORMED, "a comment has no end");
-            return false;
+            (void)lexer_fail(lexer, STATUS_MALFORMED, "a comment has no end");
+            return;
         }
         lexer_advance(lexer, end);
-        return true;
+    } else {
+        bool is_print = tag[1] == '{';
+        lexer->state = is_print ? LEXER_PRINT : LEXER_TAG;
+        lexer->begin = take_token(lexer, is_print ? TOKEN_PRINT_BEGIN : TOKEN_TAG_BEGIN, tag + 2);
+        lexer_advance(lexer, after_sign(tag + 2, lexer->end));
     }
-    bool is_print = tag[1] == '{';
-    lexer->state = is_print ? LEXER_PRINT : LEXER_TAG;
-    lexer->begin = (struct token){
-        .kind = is_print ? TOKEN_PRINT_BEGIN : TOKEN_TAG_BEGIN,
-        .line = lexer->line,
-        .text = slice_of(tag, 2),
-    };
-    lexer_advance(lexer, after_sign(tag + 2, lexer->end));
-    return true;
 }
 
 // The next piece of text, which may be empty.
-static bool next_text(struct lexer *lexer, struct token *out)
+static struct token next_text(struct lexer *lexer)
 {
-    *out = (struct token){.kind = TOKEN_DATA, .line = lexer->line};
     const uint8_t *tag = find_tag(lexer->at, lexer->end);
     if (tag == NULL) {
-        out->text = slice_of(lexer->at, (size_t)(lexer->end - lexer->at));
-        lexer_advance(lexer, lexer->end);
-        return true;
+        return take_token(lexer, TOKEN_DATA, lexer->end);
     }
-    out->text = stripped(lexer, tag, tag[1] == '{');
-    return enter_tag(lexer, tag);
+    struct token token = {.kind = TOKEN_DATA, .line = lexer->line};
+    token.text = stripped(lexer, tag, tag[1] == '{');
+    enter_tag(lexer, tag);
+    return token;
 }
 
-static bool next_raw(struct lexer *lexer, struct token *out)
+static struct token next_raw(struct lexer *lexer)
 {
     ASSERT(lexer->state == LEXER_RAW);
-    *out = (struct token){.kind = TOKEN_DATA, .line = lexer->line};
+    struct token token = {.kind = TOKEN_DATA, .line = lexer->line};
     for (const uint8_t *tag = lexer->at; lexer->end - tag >= 2; tag++) {
-        const uint8_t *end = is_at(tag, lexer->end, "{%") ? raw_end(tag, lexer->end) : NULL;
+        const uint8_t *end =
+            is_at(tag, lexer->end, "{%") ? raw_tag_end(tag, lexer->end, "endraw") : NULL;
         if (end != NULL) {
-            out->text = stripped(lexer, tag, false);
+            token.text = stripped(lexer, tag, false);
             lexer->state = LEXER_TEXT;
             lexer_advance(lexer, end);
-            return true;
+            return token;
         }
     }
-    lexer_fail(lexer, STATUS_MALFORMED, "raw has no endraw");
-    return false;
+    return lexer_fail(lexer, STATUS_MALFORMED, "raw has no endraw");
 }
 
 static bool is_lexer_digit(uint8_t byte)
@@ -307,26 +271,19 @@ static struct token next_number(struct lexer *lexer)
     bool is_index = lexer->at[-1] == '.';
     const uint8_t *digits_end = lexer_read_digits(lexer->at, lexer->end, 10);
     const uint8_t *end = is_index ? NULL : read_fraction(digits_end, lexer->end);
-    struct token token = {.kind = TOKEN_FLOAT, .line = lexer->line};
-    if (end == NULL) {
-        token.kind = TOKEN_INTEGER;
-        end = lexer_read_integer(lexer->at, lexer->end);
-    }
-    token.text = slice_of(lexer->at, (size_t)(end - lexer->at));
-    lexer_advance(lexer, end);
-    return token;
+    return end != NULL
+               ? take_token(lexer, TOKEN_FLOAT, end)
+               : take_token(lexer, TOKEN_INTEGER, lexer_read_integer(lexer->at, lexer->end));
 }
 
 static struct token next_string(struct lexer *lexer)
 {
     ASSERT(*lexer->at == '"' || *lexer->at == '\'');
     uint8_t quote = *lexer->at;
-    struct token token = {.kind = TOKEN_STRING, .line = lexer->line};
-
     for (const uint8_t *at = lexer->at + 1; at < lexer->end; at++) {
         if (*at == quote) {
-            token.text = slice_of(lexer->at + 1, (size_t)(at - lexer->at - 1));
-            lexer_advance(lexer, at + 1);
+            struct token token = take_token(lexer, TOKEN_STRING, at + 1);
+            token.text = slice_of(token.text.bytes + 1, token.text.size - 2);
             return token;
         }
         if (*at == '\\') {
@@ -345,44 +302,38 @@ static const struct {
 #undef X
 };
 
-// Opens or closes a bracket; false when it does not match.
-static bool match_brackets(struct lexer *lexer, uint8_t byte)
+static void match_brackets(struct lexer *lexer, uint8_t byte)
 {
     static const char brackets[] = "()[]{}";
     const char *found = strchr(brackets, byte);
     ASSERT(byte != '\0');
     if (found == NULL) {
-        return true;
+        return;
     }
     if ((found - brackets) % 2 == 0) {
         if (lexer->bracket_count == lexer_bracket_max) {
-            lexer_fail(lexer, STATUS_TOO_LARGE, "brackets are nested too deep");
-            return false;
+            (void)lexer_fail(lexer, STATUS_TOO_LARGE, "brackets are nested too deep");
+            return;
         }
         lexer->brackets[lexer->bracket_count++] = (uint8_t)found[1];
-        return true;
+        return;
     }
     if (lexer->bracket_count == 0 || lexer->brackets[lexer->bracket_count - 1] != byte) {
-        lexer_fail(lexer, STATUS_MALFORMED, "a closing bracket does not match");
-        return false;
+        (void)lexer_fail(lexer, STATUS_MALFORMED, "a closing bracket does not match");
+        return;
     }
     lexer->bracket_count--;
-    return true;
 }
 
 static struct token next_operator(struct lexer *lexer)
 {
     for (size_t i = 0; i < ARRAY_COUNT(operators); i++) {
-        if (!is_at(lexer->at, lexer->end, operators[i].text)) {
-            continue;
+        if (is_at(lexer->at, lexer->end, operators[i].text)) {
+            const uint8_t *end = lexer->at + strlen(operators[i].text);
+            match_brackets(lexer, *lexer->at);
+            return lexer->error == NULL ? take_token(lexer, operators[i].kind, end)
+                                        : lexer_next(lexer);
         }
-        if (!match_brackets(lexer, *lexer->at)) {
-            return (struct token){.kind = TOKEN_FAILED, .line = lexer->line};
-        }
-        struct token token = {.kind = operators[i].kind, .line = lexer->line};
-        token.text = slice_of(lexer->at, strlen(operators[i].text));
-        lexer_advance(lexer, lexer->at + token.text.size);
-        return token;
     }
     return lexer_fail(lexer, STATUS_MALFORMED, "an unexpected character inside a tag");
 }
@@ -391,18 +342,15 @@ static struct token next_in_tag(struct lexer *lexer)
 {
     lexer_advance(lexer, lexer_skip_space(lexer->at, lexer->end));
     if (lexer->at == lexer->end) {
-        return (struct token){.kind = TOKEN_END, .line = lexer->line};
+        return take_token(lexer, TOKEN_END, lexer->end);
     }
     bool is_print = lexer->state == LEXER_PRINT;
     const uint8_t *end = lexer->bracket_count > 0
                              ? NULL
                              : tag_end(lexer->at, lexer->end, is_print ? "}}" : "%}", !is_print);
     if (end != NULL) {
-        struct token token = {.kind = is_print ? TOKEN_PRINT_END : TOKEN_TAG_END,
-                              .line = lexer->line};
         lexer->state = LEXER_TEXT;
-        lexer_advance(lexer, end);
-        return token;
+        return take_token(lexer, is_print ? TOKEN_PRINT_END : TOKEN_TAG_END, end);
     }
     if (is_lexer_digit(*lexer->at)) {
         return next_number(lexer);
@@ -412,10 +360,7 @@ static struct token next_in_tag(struct lexer *lexer)
         while (at < lexer->end && is_name_byte(*at)) {
             at++;
         }
-        struct token token = {.kind = TOKEN_NAME, .line = lexer->line};
-        token.text = slice_of(lexer->at, (size_t)(at - lexer->at));
-        lexer_advance(lexer, at);
-        return token;
+        return take_token(lexer, TOKEN_NAME, at);
     }
     if (*lexer->at == '"' || *lexer->at == '\'') {
         return next_string(lexer);
@@ -438,17 +383,13 @@ struct token lexer_next(struct lexer *lexer)
         return next_in_tag(lexer);
     }
     while (lexer->at < lexer->end) {
-        struct token token;
-        bool good = lexer->state == LEXER_RAW ? next_raw(lexer, &token) : next_text(lexer, &token);
-        if (!good) {
-            return (struct token){.kind = TOKEN_FAILED, .line = lexer->line};
-        }
-        if (token.text.size > 0) {
+        struct token token = lexer->state == LEXER_RAW ? next_raw(lexer) : next_text(lexer);
+        if (token.text.size > 0 && lexer->error == NULL) {
             return token;
         }
-        if (lexer->begin.kind != TOKEN_END) {
+        if (lexer->error != NULL || lexer->begin.kind != TOKEN_END) {
             return lexer_next(lexer);
         }
     }
-    return (struct token){.kind = TOKEN_END, .line = lexer->line};
+    return take_token(lexer, TOKEN_END, lexer->end);
 }

@@ -87,7 +87,3 @@ struct lexer lexer_open(struct slice source);
 
 // After END and FAILED the same again.
 struct token lexer_next(struct lexer *lexer);
-
-// Bytes of the white space character at `at`, as Python has it; 0 for other characters and at the
-// end.
-unsigned lexer_space_size(const uint8_t *at, const uint8_t *end);

@@ -179,6 +179,8 @@ static struct expression *parse_number(struct parser *parser)
     return make_constant(parser, token.line, value);
 }
 
+static struct expression *parse_expression_without_if(struct parser *parser);
+
 static bool is_tuple_end(const struct parser *parser)
 {
     enum token_kind kind = parser->current.kind;
@@ -717,7 +719,7 @@ static struct expression *parse_and(struct parser *parser)
     return parse_series(parser, parse_not(parser), &and_series);
 }
 
-struct expression *parse_expression_without_if(struct parser *parser)
+static struct expression *parse_expression_without_if(struct parser *parser)
 {
     static const struct series or_series = {EXPRESSION_OR, TOKEN_END, "or", parse_and};
     parse_descend(parser);

@@ -81,7 +81,6 @@ struct name *parse_intern(struct parser *parser, struct slice text);
 
 // An expression; with commas a tuple.
 struct expression *parse_expression(struct parser *parser);
-struct expression *parse_expression_without_if(struct parser *parser);
 struct expression *parse_tuple(struct parser *parser, bool with_if);
 // x | f | g(1) from the first bar on, or from a first name.
 struct expression *parse_filters(struct parser *parser, struct expression *subject, bool at_name);

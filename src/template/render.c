@@ -32,7 +32,7 @@ struct value render_capture(struct render *render, size_t mark)
     return value_string(slice_of(bytes, size));
 }
 
-void render_enter(struct render *render, const struct slot_load *loads)
+static void enter_scope(struct render *render, const struct slot_load *loads)
 {
     for (const struct slot_load *load = loads; load != NULL; load = load->next) {
         struct value *slot = &render->frame->slots[load->slot];
@@ -151,7 +151,7 @@ static enum flow run_turns(struct render *render, struct loop_state *loop)
     const struct statement *statement = loop->statement;
     while (value_step(&render->room, 1) && loop_next(render, loop)) {
         render_assign(render, statement->loop.target, &loop->current);
-        render_enter(render, statement->loop.body_loads);
+        enter_scope(render, statement->loop.body_loads);
         enum flow flow = run_block(render, &statement->loop.body);
         if (flow == FLOW_BREAK || flow == FLOW_FAILED) {
             return flow == FLOW_BREAK ? FLOW_ON : flow;
@@ -174,7 +174,7 @@ static enum flow run_for(struct render *render, const struct statement *statemen
         .has_length = !is_tested,
     };
     loop.length = loop.items->count;
-    render_enter(render, statement->loop.test_loads);
+    enter_scope(render, statement->loop.test_loads);
 
     struct call_frame *frame = render->frame;
     ASSERT(frame->loops[statement->loop.loop] == NULL);
@@ -184,7 +184,7 @@ static enum flow run_for(struct render *render, const struct statement *statemen
 
     // Jinja's `else` also runs when break and continue have cut every turn short.
     if (flow == FLOW_ON && !loop.has_whole_turn && statement->loop.otherwise.first != NULL) {
-        render_enter(render, statement->loop.otherwise_loads);
+        enter_scope(render, statement->loop.otherwise_loads);
         return run_block(render, &statement->loop.otherwise);
     }
     return flow;
@@ -216,7 +216,7 @@ static enum flow run_set(struct render *render, const struct statement *statemen
 static enum flow run_captured(struct render *render, const struct statement *statement)
 {
     size_t mark = render->out->size;
-    render_enter(render, statement->set.loads);
+    enter_scope(render, statement->set.loads);
     enum flow flow = run_block(render, &statement->set.body);
     if (flow != FLOW_ON) {
         render->out->size = mark; // a break leaves it behind
@@ -259,7 +259,7 @@ static enum flow run_macro(struct render *render, const struct statement *statem
 static enum flow run_with(struct render *render, const struct statement *statement)
 {
     const struct expression *expression = statement->with.values;
-    render_enter(render, statement->with.loads);
+    enter_scope(render, statement->with.loads);
     for (const struct target *target = statement->with.targets; target != NULL;
          target = target->next) {
         struct value scratch;
@@ -271,7 +271,7 @@ static enum flow run_with(struct render *render, const struct statement *stateme
 
 static enum flow run_scope(struct render *render, const struct statement *statement)
 {
-    render_enter(render, statement->set.loads);
+    enter_scope(render, statement->set.loads);
     return run_block(render, &statement->set.body);
 }
 
@@ -420,7 +420,7 @@ static void macro_bind(struct render *render, const struct function *function,
         render->frame->slots[parameter->slot] = value;
     }
     bind_rest(render, function, arguments, used);
-    render_enter(render, function->loads);
+    enter_scope(render, function->loads);
     place = 0;
     for (const struct parameter *parameter = function->parameters; parameter != NULL;
          parameter = parameter->next, place++) {
@@ -495,7 +495,7 @@ static bool run_template(struct render *render)
     if (render->frame == NULL) {
         return false;
     }
-    render_enter(render, template->root->loads);
+    enter_scope(render, template->root->loads);
     return run_block(render, &template->root->body) == FLOW_ON;
 }
 

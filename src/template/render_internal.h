@@ -97,8 +97,6 @@ struct value render_capture(struct render *render, size_t mark);
 // Assigns to the names of a target.
 void render_assign(struct render *render, const struct target *target, const struct value *value);
 
-void render_enter(struct render *render, const struct slot_load *loads);
-
 // loop_variable.c.  Moves on to the next item; false: there is none, or it failed.
 bool loop_next(struct render *render, struct loop_state *loop);
 struct value loop_field(struct render *render, const struct expression *expression);
