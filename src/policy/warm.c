@@ -190,39 +190,18 @@ static float clamp_float(float value, float low, float high)
 }
 
 // A target that still has the shipped constant has not shown its speed.
-static bool is_learned(float speed, float shipped)
+static bool is_speed_learned(const struct policy_target *target)
 {
-    return speed > 0 && speed != shipped;
-}
-
-// Harmonic mean of the learned speeds: one very slow target does not spoil it.
-struct speed_mean {
-    float inverse_sum;
-    float count;
-};
-
-static void speed_add(struct speed_mean *mean, float speed, float shipped)
-{
-    if (is_learned(speed, shipped)) {
-        mean->inverse_sum += 1 / clamp_float(speed, 1e-5F, 1e5F);
-        mean->count++;
-    }
-}
-
-static float speed_usual(const struct speed_mean *mean, float shipped)
-{
-    return mean->count > 0 ? mean->count / mean->inverse_sum : shipped;
+    return target->prefill_ms > 0 && target->prefill_ms != PREFILL_SHIPPED_TOKEN_MS;
 }
 
 // A target without a learned speed counts as a usual one: taken for slow, it would never learn one.
-static float speed_of(float speed, float shipped, float usual)
+static float token_ms_of(const struct warm_scene *scene, const struct policy_target *target)
 {
-    if (!is_learned(speed, shipped)) {
-        return usual;
-    }
-    speed = clamp_float(speed, 1e-5F, 1e5F);
-    bool is_usual = speed < usual * speed_noise && speed * speed_noise > usual;
-    return is_usual ? usual : speed;
+    float usual = scene->token_ms;
+    float learned = clamp_float(target->prefill_ms, 1e-5F, 1e5F);
+    bool is_usual = learned < usual * speed_noise && learned * speed_noise > usual;
+    return is_speed_learned(target) && !is_usual ? learned : usual;
 }
 
 // Tokens in the KV memory, or on their way there.
@@ -246,7 +225,8 @@ static float crowd_at(const struct warm_scene *scene, const struct policy_target
 
 static void scene_add_targets(const struct policy_input *in, struct warm_scene *scene)
 {
-    struct speed_mean token = {0};
+    float inverse_speeds = 0;
+    float learned_count = 0;
     double weight_sum = 0;
     double recent_requests = 0;
     double recent_tokens = 0;
@@ -257,7 +237,10 @@ static void scene_add_targets(const struct policy_input *in, struct warm_scene *
     for (uint32_t i = 0; i < in->target_count; i++) {
         const struct policy_target *target = &in->targets[i];
         ASSERT(target->weight > 0);
-        speed_add(&token, target->prefill_ms, PREFILL_SHIPPED_TOKEN_MS);
+        if (is_speed_learned(target)) {
+            inverse_speeds += 1 / clamp_float(target->prefill_ms, 1e-5F, 1e5F);
+            learned_count++;
+        }
         weight_sum += target->weight;
         running += running_at(target);
         foreign += clamp_float(target->foreign_requests, 0, 1e6F);
@@ -266,7 +249,8 @@ static void scene_add_targets(const struct policy_input *in, struct warm_scene *
         recent_tokens += (double)clamp_float(target->recent_tokens, 0, 1e12F);
         scene->has_memory &= target->cache_tokens > 0 && target->kv_usage >= 0;
     }
-    scene->token_ms = speed_usual(&token, PREFILL_SHIPPED_TOKEN_MS);
+    // The harmonic mean: one very slow target does not spoil it.
+    scene->token_ms = learned_count > 0 ? learned_count / inverse_speeds : PREFILL_SHIPPED_TOKEN_MS;
     scene->weight = (float)(weight_sum / in->target_count);
     scene->recent_requests = (float)(recent_requests / weight_sum) * scene->weight;
     scene->recent_tokens = (float)(recent_tokens / weight_sum) * scene->weight;
@@ -326,7 +310,7 @@ static void estimate_memory(const struct warm_scene *scene, const struct policy_
 static struct warm_estimate estimate_target(const struct warm_scene *scene,
                                             const struct policy_target *target)
 {
-    float token_ms = speed_of(target->prefill_ms, PREFILL_SHIPPED_TOKEN_MS, scene->token_ms);
+    float token_ms = token_ms_of(scene, target);
     float floor_ms = token_ms * PREFILL_STEP_TOKENS;
     float cached = clamp_float((float)target->matched_tokens, 0, scene->prompt - scene->block);
     float queued = clamp_float((float)target->queued_tokens, 0, 1e9F);
