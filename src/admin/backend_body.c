@@ -133,14 +133,11 @@ static bool body_read_models(const struct body_field *field, const struct body_r
                              const struct json_value *value)
 {
     struct backend_body *out = reader->out;
-    struct json json = json_open(value->raw);
+    struct json json = json_inside(value->raw);
     struct json_item item;
-    bool is_good = value->kind == JSON_ARRAY && json_next(&json, &item);
+    bool is_good = value->kind == JSON_ARRAY;
     (void)field;
 
-    if (is_good) {
-        json_enter(&json);
-    }
     while (is_good && json_next(&json, &item)) {
         const char *name = body_string(reader, &item.value);
         is_good =
@@ -238,7 +235,7 @@ bool backend_body_read(const struct config *config, struct slice body, struct ba
     size_t capacity = body.size + 256;
     uint8_t *space = malloc(capacity);
     struct body_reader reader = {.config = config, .out = out, .why = why};
-    struct json json = json_open(body);
+    struct json json = json_inside(body);
     struct json_item item;
 
     ASSERT(space != NULL);
@@ -247,10 +244,9 @@ bool backend_body_read(const struct config *config, struct slice body, struct ba
     if (!body_is_object(body, why)) {
         return false;
     }
-    bool is_good = json_next(&json, &item);
-    json_enter(&json);
-    while (is_good && json_next(&json, &item)) {
-        is_good = json_skip(&json, &item.value) && body_read_member(&reader, &item);
+    bool is_good = true;
+    while (is_good && json_next_whole(&json, &item)) {
+        is_good = body_read_member(&reader, &item);
     }
     if (is_good && out->spec.url == NULL) {
         return body_refuse(why, "url is missing");
@@ -269,14 +265,12 @@ void backend_body_free(struct backend_body *body)
 static bool body_only_member(struct slice body, const char *name, const char *reason,
                              struct json_value *out, struct text *why)
 {
-    struct json json = json_open(body);
+    struct json json = json_inside(body);
     struct json_item item;
 
     if (!body_is_object(body, why)) {
         return false;
     }
-    json_next(&json, &item);
-    json_enter(&json);
     if (!json_next(&json, &item) || !json_string_is(item.key, name)) {
         return body_refuse(why, reason);
     }

@@ -26,11 +26,6 @@ struct prompt_part {
     bool nested;                // in a tool's result itself
 };
 
-static bool is_string(const struct json_value *value, const char *text)
-{
-    return value->kind == JSON_STRING && json_string_is(value->raw, text);
-}
-
 // Both kinds of arguments: a string of JSON text, which is what models write, and JSON itself.
 static void note_arguments(struct prompt_walk *walk, struct prompt_list *list,
                            const struct json_value *value)
@@ -155,14 +150,14 @@ static void part_finish(struct prompt_walk *walk, const struct prompt_part *part
     const struct json_value *id = &part->values[PART_ID];
     struct slice none = slice_of(NULL, 0);
 
-    if (is_string(type, "tool_use")) {
+    if (json_is_string(type, "tool_use")) {
         // Its list is the turn's, since all calls come after all text.
         note_call(walk, &walk->turn->uses, &part->values[PART_NAME], &part->values[PART_INPUT]);
-    } else if (!part->nested && is_string(type, "tool_result")) {
+    } else if (!part->nested && json_is_string(type, "tool_result")) {
         prompt_note(walk->pieces, content, PIECE_RESULT, id->kind == JSON_STRING ? id->raw : none);
         prompt_join(walk->pieces, content, &part->content);
         prompt_note(walk->pieces, content, PIECE_RESULT_END, none);
-    } else if (!is_string(type, "reasoning_text")) { // which templates leave out
+    } else if (!json_is_string(type, "reasoning_text")) { // which templates leave out
         note_string(walk, content, PIECE_TEXT, &part->values[PART_TEXT]);
         prompt_join(walk->pieces, content, &part->media);
     }
@@ -312,9 +307,9 @@ static void turn_finish(struct prompt_walk *walk, const struct prompt_turn *turn
 
     if (role->kind == JSON_STRING) {
         message_finish(walk, turn, role->raw, turns);
-    } else if (is_string(type, "function_call")) {
+    } else if (json_is_string(type, "function_call")) {
         call_finish(walk, turn, turns);
-    } else if (is_string(type, "function_call_output")) {
+    } else if (json_is_string(type, "function_call_output")) {
         message_finish(walk, turn, slice_str("tool"), turns);
     } else if (type->kind != JSON_STRING) {
         message_finish(walk, turn, slice_of(NULL, 0), turns);

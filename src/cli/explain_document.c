@@ -98,16 +98,12 @@ static struct slice url_in(const struct json_value *row)
 // Counts the objects of the array; reads them too if `out` is not NULL.
 static uint32_t explain_document_walk(struct slice array, struct explain_document *out)
 {
-    struct json json = json_open(array);
+    struct json json = json_inside(array);
     struct json_item item;
     uint32_t count = 0;
 
-    if (!json_next(&json, &item)) {
-        return 0;
-    }
-    json_enter(&json);
-    while (json_next(&json, &item)) {
-        if (item.value.kind != JSON_OBJECT || !json_skip(&json, &item.value)) {
+    while (json_next_whole(&json, &item)) {
+        if (item.value.kind != JSON_OBJECT) {
             continue;
         }
         if (out != NULL && out->is_kept) {

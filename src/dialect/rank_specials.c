@@ -59,7 +59,7 @@ enum status rank_specials_read(struct slice json, struct rank_specials *out)
     }
     if (found.kind != JSON_OBJECT) {
         *out = (struct rank_specials){0};
-        return found.kind == JSON_ABSENT || found.kind == JSON_NULL ? STATUS_OK : STATUS_MALFORMED;
+        return json_is_unset(&found) ? STATUS_OK : STATUS_MALFORMED;
     }
     return read_specials(found.raw, out);
 }

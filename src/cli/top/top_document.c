@@ -190,18 +190,12 @@ static uint32_t top_document_walk(const struct json_value *array,
                                                const struct json_value *element),
                                   void *owner)
 {
-    struct json json = json_open(array->raw);
+    struct json json = json_inside(array->raw);
     struct json_item item;
     uint32_t count = 0;
 
-    if (array->kind != JSON_ARRAY || !json_next(&json, &item)) {
-        return 0;
-    }
-    json_enter(&json);
-    while (json_next(&json, &item)) {
-        if (json_skip(&json, &item.value)) {
-            take(owner, count++, &item.value);
-        }
+    while (array->kind == JSON_ARRAY && json_next_whole(&json, &item)) {
+        take(owner, count++, &item.value);
     }
     return count;
 }
