@@ -89,7 +89,7 @@ TEST(tokenizers_are_part_of_the_status)
     close_all(&scene);
 }
 
-TEST(what_is_not_there_is_404)
+TEST(an_unknown_path_is_404)
 {
     static const char *const paths[] = {"/",
                                         "/Status",
@@ -214,7 +214,7 @@ TEST(the_overview_may_be_of_later_points_alone)
     close_all(&scene);
 }
 
-TEST(a_stream_is_the_listeners_and_here_there_is_no_room)
+TEST(the_api_refuses_streams_which_belong_to_the_listener)
 {
     struct scene scene;
     scene_open(&scene, two);

@@ -291,7 +291,7 @@ TEST(a_client_that_has_said_all_still_gets_its_answer)
     door_close(&door);
 }
 
-TEST(what_is_no_http_is_refused_with_the_reason)
+TEST(invalid_http_is_refused_with_the_reason)
 {
     static const struct {
         const char *request;
@@ -315,7 +315,7 @@ TEST(what_is_no_http_is_refused_with_the_reason)
     door_close(&door);
 }
 
-TEST(what_is_too_large_is_refused_by_what_it_is)
+TEST(large_heads_bodies_and_targets_have_their_own_errors)
 {
     enum { head_size = 86 };
     static char request[request_size_max + 65536];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// api_scene.h -- calls of the admin API without sockets: the answer is taken apart for the test.  The scribe is
-// one that the test tells what to say.
+// api_scene.h -- calls of the admin API without sockets: the answer is taken apart for the test.
+// The scribe is one that the test tells what to say.
 #pragma once
 
 #include "admin/admin_api.h"
@@ -17,7 +17,7 @@ static struct {
     char bytes[65536];
     size_t size;
     int status;
-    cJSON *json; // NULL: there is no document
+    cJSON *json; // NULL: no document
     char message[512];
 } answer;
 
@@ -28,7 +28,7 @@ static inline void close_all(struct scene *scene)
     scene_close(scene);
 }
 
-// What a keeper does after a change.
+// As the keeper does after a change.
 static inline const struct fleet_view *publish(struct scene *scene)
 {
     ASSERT(fleet_publish(scene->fleet));

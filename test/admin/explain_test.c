@@ -129,7 +129,7 @@ TEST(a_policy_without_costs_says_so)
     CHECK(rig_stop(&rig));
 }
 
-TEST(what_cannot_be_explained_has_a_reason)
+TEST(a_request_without_an_explanation_gets_the_problem)
 {
     enum http_problem problem = HTTP_PROBLEM_INTERNAL;
     set_up("policy: round_robin\n");
@@ -183,7 +183,7 @@ TEST(it_says_whether_the_tokens_are_counted_or_guessed)
     CHECK_EQ(number_of(why, "prompt_blocks"), 5);
     CHECK_EQ(number_of(why, "block_tokens"), 4);
     cJSON_Delete(why);
-    // What the engine is known to compute otherwise is guessed again.
+    // After a revocation, requests with that feature are estimated from their text again.
     atomic_store(&tiny.set.dialects[0]->shared.revoked, CHAT_PLAIN_SHAPE);
     why = explain("{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}", &problem);
     CHECK(cJSON_IsFalse(cJSON_GetObjectItem(why, "by_token_ids")));

@@ -21,7 +21,7 @@ static void ask(const struct scene *scene)
     answer[out.size] = '\0';
 }
 
-// What stands behind the name and a blank; "" when it is not on the page.
+// The value of the line with that name; "" when it is not on the page.
 static const char *value_of(const char *name)
 {
     static char value[64];

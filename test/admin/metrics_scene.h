@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// metrics_scene.h -- two backends and all that a page of metrics can tell of them, in numbers that are easy
-// to tell apart.
+// metrics_scene.h -- two backends and all that a page of metrics can tell of them, in numbers that
+// are easy to tell apart.
 #pragma once
 
 #include "admin/document/metrics_page.h"

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-// Who has been handed what, and what it answers.
+// The documents that were handed on, and the status that the receiver returns.
 static struct {
     uint64_t ids[64];
     char text[512];
@@ -224,7 +224,7 @@ TEST(backends_of_one_document_are_few)
     scene_close(&scene);
 }
 
-TEST(who_follows_says_how_it_went)
+TEST(the_status_of_the_receiver_decides_the_response)
 {
     static const char document[] = "{'backend':'http://10.0.0.2:8000','events':[]}";
     struct scene scene;

@@ -23,7 +23,7 @@ TEST(a_value_is_found_by_its_whole_name)
     CHECK(found_is("/a?id=", "id", ""));
 }
 
-TEST(what_is_not_there_is_not_found)
+TEST(an_absent_name_is_not_found)
 {
     static const char *const targets[] = {
         "", "/a", "/a?", "/id=1", "/a?ids=1", "/a?xid=1", "/a?x=id=1", "/a?x=1&ID=1", "?", "&id=1"};
@@ -58,7 +58,7 @@ TEST(percent_signs_are_decoded_once)
     CHECK_EQ(out.size, 0);
 }
 
-TEST(what_is_no_percent_sign_or_does_not_fit_is_refused)
+TEST(bad_percent_signs_and_long_values_are_refused)
 {
     static const char *const wrong[] = {"%", "%4", "%4g", "%g4", "a%", "123456789"};
     uint8_t space[8];

@@ -101,7 +101,7 @@ static void pass_second(void)
     turn();
 }
 
-// What has come since it was last asked.
+// The bytes that have arrived since the last call.
 static const char *take(struct watcher *watcher)
 {
     watcher->in_size = 0;
@@ -251,7 +251,7 @@ static void fill_fleet(void)
     ASSERT(fleet_add(scene.fleet, &spec) != NULL);
 }
 
-TEST(who_has_not_taken_the_last_round_is_passed_over_and_misses_no_point)
+TEST(a_slow_stream_is_skipped_and_misses_no_point)
 {
     set_up();
     fill_fleet();

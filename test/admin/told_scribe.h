@@ -2,8 +2,8 @@
 //
 // told_scribe.h -- a scribe whose chronicle says what a test tells it to.
 //
-// Takes the place of scribe.c and chronicle.c in the program that includes it: the linker takes from our archive
-// only what is missing.
+// Takes the place of scribe.c and chronicle.c in the program that includes it: the linker takes
+// from our archive only what is missing.
 #pragma once
 
 #include "base/base.h"

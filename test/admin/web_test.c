@@ -27,7 +27,7 @@ static bool has(const char *words)
     return memmem(answer.bytes, answer.size, words, strlen(words)) != NULL;
 }
 
-// What comes after the head.
+// The body of the response.
 static struct slice body(void)
 {
     const uint8_t *end = memmem(answer.bytes, answer.size, "\r\n\r\n", 4);
@@ -111,7 +111,7 @@ TEST(the_page_is_there_with_a_slash_too)
     CHECK(begins("HTTP/1.1 200 OK\r\ncontent-type: text/html"));
 }
 
-TEST(what_is_no_asset_is_not_found)
+TEST(an_unknown_asset_is_not_found)
 {
     static const char *const paths[] = {"/dashboard/none", "/dashboard/../etc/passwd",
                                         "/dashboard/dashboard.js/", "/dashboard//"};

@@ -57,7 +57,8 @@ static inline uint32_t scene_common(const struct scene *a, const struct scene *b
     return count;
 }
 
-// How many bytes at the beginning of two bodies' prompts are the same; -1: all, and no more in either.
+// How many bytes at the beginning of two bodies' prompts are the same; -1: all, and no more in
+// either.
 static inline int64_t bodies_common(enum prompt_api api, const char *first, const char *second)
 {
     struct scene *a = scene_of(2);

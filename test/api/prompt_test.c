@@ -237,7 +237,7 @@ TEST(ids_stand_for_the_whole_prompt)
     CHECK_EQ(scene->prompt.history_size, 0);
 }
 
-TEST(what_is_no_id_is_not_understood)
+TEST(a_list_with_anything_but_ids_is_not_understood)
 {
     static const char *const bodies[] = {
         "{\"prompt\":[1,4294967296]}",
@@ -325,7 +325,7 @@ TEST(usage_is_asked_for_where_the_client_left_it_open)
     CHECK(!scene->prompt.wants_usage);
 }
 
-// What lies at the place that a prompt tells of its text; "-" when it tells of none.
+// The text at the place of the prompt's literal; "-" without one.
 static struct slice literal_of(const struct prompt *prompt, const char *body)
 {
     return prompt->literal_size == 0 ? slice_str("-")
@@ -621,8 +621,8 @@ TEST(random_chats_agree_with_a_twin_that_builds_a_tree)
     }
 }
 
-// A chat cut short or with bytes changed, or neither; a block of its exact size, so that a sanitizer
-// sees one byte too far.
+// A chat cut short or with bytes changed, or neither; a block of its exact size, so that a
+// sanitizer sees one byte too far.
 static uint8_t *random_mutant(struct rng *rng, size_t *size)
 {
     static uint8_t original[1 << 16];

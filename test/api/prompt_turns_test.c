@@ -86,7 +86,7 @@ TEST(escapes_and_the_form_of_content_do_not_matter)
                "{'messages':[{'role':'assistant'}]}");
 }
 
-TEST(what_does_not_reach_the_template_does_not_matter)
+TEST(members_that_templates_ignore_do_not_change_the_keys)
 {
     CHECK_SAME(PROMPT_CHAT, "{'messages':[{'role':'assistant','content':'a'}]}",
                "{'messages':[{'role':'assistant','content':'a','reasoning_content':'hm',"
@@ -318,7 +318,7 @@ TEST(the_next_turn_of_responses_begins_with_the_prompt_and_its_answer)
                     "{'type':'function_call_output','call_id':'1','output':'r'}]}"));
 }
 
-TEST(what_a_tool_said_ends_where_it_ends)
+TEST(the_result_of_a_tool_has_an_end_mark)
 {
     CHECK_COMMON(PROMPT_MESSAGES,
                  "{'messages':[{'role':'user','content':[{'type':'tool_result','tool_use_id':'1',"

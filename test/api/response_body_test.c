@@ -60,7 +60,7 @@ static struct response_event read_body(enum prompt_api api, const char *body,
     return event;
 }
 
-// What the events of a stream say in all: each member as the last one that had it.
+// All events of a stream together: each member from the last event that had it.
 static struct response_event read_stream(enum prompt_api api, const char *const *events,
                                          size_t count, struct prefix_chain *chain)
 {
@@ -692,7 +692,7 @@ TEST(half_an_event_says_nothing_and_leaves_no_trace)
     }
 }
 
-TEST(what_is_not_understood_says_nothing)
+TEST(a_body_that_is_not_understood_leaves_all_fields_empty)
 {
     static const char *const strange[] = {
         "",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the dashboard claims, in a real Chromium: node dashboard.mjs CLAIM URL TOKEN
+// Claims about the dashboard, in a real Chromium: node dashboard.mjs CLAIM URL TOKEN
 //
-// test/e2e/test_86_dashboard.py runs one claim at a time, on a router or on mock_admin.py.  A claim that needs
-// something done outside the browser asks for it: a line `> word` on the output, and a line on the input when it
-// is done.
+// test/e2e/test_86_dashboard.py runs one claim at a time, on a router or on mock_admin.py.  A claim
+// that needs something done outside the browser asks for it: a line `> word` on the output, and a
+// line on the input when it is done.
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -87,7 +87,8 @@ const rowOf = (page, id) => page.locator(`#backends tr[data-id="${id}"]`);
 
 // Figures as the page should write them, by rules of its own.
 const grouped = (value) => Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ",");
-// A half is rounded up, as people do; toFixed looks at the binary number, where 5.85 is less than a half.
+// A half is rounded up, as people do; toFixed looks at the binary number, where 5.85 is less than a
+// half.
 const fixed = (value, digits) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 const ms = (value) => (value === null ? "–" : value < 10 ? `${fixed(value, 1)} ms` : value < 999.5 ? `${fixed(value, 0)} ms`
   : `${fixed(value / 1000, value < 9995 ? 2 : 1)} s`);
@@ -419,7 +420,8 @@ const claims = {
     await eventually(async () => assert.match(await textOf(page, "#lost"), /^The router does not answer. Figures are .* s old. Next try in \d+ s./));
     assert.ok(await page.locator("#backends tbody tr").count() > 0, "what was known stays");
     assert.ok(await page.evaluate(overflow) <= 0);
-    // The button is used while the router is gone: once it is back, the page may find it first and hide the button.
+    // The button is used while the router is gone: once it is back, the page may find it first and
+    // hide the button.
     const tried = page.waitForRequest((request) => /\/(stream|overview)/.test(request.url()));
     await page.locator("#lost button").click();
     await tried;

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """An admin listener with made-up figures, for the dashboard alone: no router, no engines.
 
-    test/browser/mock_admin.py --port 9090 --backends 8        then open http://127.0.0.1:9090/dashboard#token=demo
+    test/browser/mock_admin.py --port 9090 --backends 8
+    then open http://127.0.0.1:9090/dashboard#token=demo
 
-What the real one serves is described in docs/admin.md.  This one shows what is hard to bring about there: no
-backend at all, a thousand of them, no request yet, a stream that is refused.  Files come from src/web as they
-are, so that a reload of the page shows an edit.
+docs/admin-api.md describes the real one.  This one serves states that are hard to bring about
+there: no backend at all, a thousand of them, no request yet, a refused stream.  Files come from
+src/web as they are, so that a reload of the page shows an edit.
 """
 import argparse
 import http.server

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the page's modules claim that need no page: node --test modules.mjs
+// Claims about the page's modules that need no page: node --test modules.mjs
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

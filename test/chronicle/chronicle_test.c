@@ -71,7 +71,7 @@ TEST(where_requests_are_many_the_list_reaches_back_a_second_and_has_every_failur
     chronicle_destroy(&chronicle);
 }
 
-TEST(what_runs_is_in_the_list_of_decisions_alone)
+TEST(a_running_request_is_only_in_the_list_of_decisions)
 {
     struct chronicle *chronicle = make(10);
     struct chronicle_figures figures;

@@ -138,7 +138,7 @@ TEST(the_ring_and_the_twin_have_the_same_decisions_after_every_change)
     decision_ring_destroy(&ring);
 }
 
-TEST(what_is_over_takes_the_place_of_what_runs_and_is_new)
+TEST(the_end_of_a_request_replaces_its_announcement_as_the_newest)
 {
     struct decision_ring *ring = decision_ring_create(2);
     struct chronicle_decision listed[4];

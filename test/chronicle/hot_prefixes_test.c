@@ -33,8 +33,8 @@ static const struct chronicle_prefix *find(uint32_t count, uint64_t key)
     return NULL;
 }
 
-// Documents by Zipf's law, each of so many depths that all of its requests have; behind them each request has
-// depths of its own.
+// Documents by Zipf's law, each of so many depths that all of its requests have; behind them each
+// request has depths of its own.
 enum { document_count = 50, twin_depths = 6, request_count = 40000 };
 
 static uint64_t document_key(uint32_t document, uint32_t depth)
@@ -92,7 +92,7 @@ TEST(the_hottest_are_found_among_many_that_come_once_with_their_counts)
         CHECK_EQ(found->tokens, block_tokens << own);
         CHECK(own == 2 || find(count, document_key(document, own - 1)) == NULL);
     }
-    // What ten of them share has more requests than any.
+    // The prefix that ten of them share has the most requests.
     const struct chronicle_prefix *shared = find(count, document_key(0, 1));
     CHECK(shared == &listed[0]);
     CHECK(find(count, document_key(0, 0)) == NULL);
@@ -122,7 +122,7 @@ TEST(where_one_request_in_16_is_noted_the_hottest_are_found_with_their_counts_up
         CHECK(own == 2 || find(count, document_key(document, own - 1)) == NULL);
     }
     CHECK(find(count, document_key(0, 1)) == &listed[0]);
-    // What was noted once is not listed as 16, then or when all requests are noted again.
+    // A prefix that was noted once is never listed with 16 requests.
     for (uint32_t i = 0; i < count; i++) {
         CHECK(listed[i].requests > every);
     }
@@ -226,7 +226,8 @@ TEST(holders_are_who_did_it_and_who_was_thought_to_have_it)
     CHECK_EQ(listed[0].holder_count, 1);
     CHECK_EQ(listed[0].holders[0], 70);
 
-    // 3 has all of it, 4 lacks a token, 5 is nobody's number; a failure shows nothing of who did it.
+    // 3 has all of it, 4 lacks a token, 5 is nobody's number; a failure shows nothing of who did
+    // it.
     sighting.holder = chronicle_no_slot;
     sighting.rival_count = 3;
     sighting.rivals[0].slot = 3;

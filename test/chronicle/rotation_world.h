@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rotation_world.h -- requests that are done twice, exactly: by a fleet that chooses, and by one in rotation.
+// rotation_world.h -- requests that are done twice, exactly: by a fleet that chooses, and by one in
+// rotation.
 //
-// Every block is in the caches (cache_twin.h), every backend does one prompt after the other in the order in
-// which they came.  What the first fleet did is told in receipts, in the order in which the requests ended;
-// what the second did is what the estimate has to find.
+// Every block is in the caches (cache_twin.h), every backend does one prompt after the other in the
+// order in which they came.  Receipts describe the first fleet, in the order in which requests
+// ended; the estimate has to find the results of the second.
 #pragma once
 
 #include "cache_twin.h"
@@ -134,7 +135,7 @@ static inline void add_tail(struct fixture_prompt *prompt)
 static inline void draw_turn(void)
 {
     world.content = rng_below(&world.rng, world.work->session_count);
-    // Who waits for an answer does not ask; if all do, time passes.
+    // A session that waits for its response sends nothing; if all wait, time passes.
     while (world.session_end_ms[world.content] > world.now_ms) {
         world.content = rng_below(&world.rng, world.work->session_count);
         world.now_ms += 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is found, against a cache that has all blocks.
+// The model finds what a cache with all blocks finds.
 
 #include "chronicle/shadow_cache.h"
 
@@ -41,7 +41,7 @@ static void make_prompt(uint64_t document, uint32_t shared, uint64_t own, uint32
     }
 }
 
-TEST(what_is_found_is_within_the_bounds_of_depths_whatever_the_length)
+TEST(the_found_length_is_within_the_bounds_of_depths)
 {
     struct shadow_cache *caches = shadow_cache_create(1);
     double off = 0;
@@ -100,7 +100,7 @@ TEST(a_prompt_without_keys_is_not_found_and_takes_room)
 }
 
 // Uses a working set over and over, with rare visits elsewhere: generations must not run out.
-TEST(what_is_used_all_the_time_stays_and_what_was_used_longest_ago_goes)
+TEST(the_least_recently_used_blocks_are_evicted)
 {
     struct shadow_cache *caches = shadow_cache_create(1);
     struct cache_twin twin;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The estimate against round-robin as it would have been: all requests over again, on exact caches and queues.
+// The estimate against round-robin as it would have been: all requests over again, on exact caches
+// and queues.
 
 #include "chronicle/shadow.h"
 
@@ -14,8 +15,8 @@ enum { run_blocks = 800000, run_requests = 3000, thin_requests = 16000 };
 enum { run_blocks = 3000000, run_requests = 8000, thin_requests = 16000 };
 #endif
 
-// Of time for what fades, whatever the world's clock says: what is known is about the last 1,400 requests, of the
-// 30,000 or more that it is about where keys are left out in earnest.
+// Of time for what fades, whatever the world's clock says: what is known is about the last 1,400
+// requests, of the 30,000 or more that it is about where keys are left out in earnest.
 enum { request_ms = 10 };
 
 static bool is_announced; // requests are told of when they come, too
@@ -173,8 +174,8 @@ TEST(with_one_backend_round_robin_is_what_was_done_however_many_keys_are_followe
     }
 }
 
-// 300 chats have 390 keys of the last kind: by luck their working set comes out larger or smaller, and 3 points
-// are what such draws deviate by.
+// 300 chats have 390 keys of the last kind: by luck their working set comes out larger or smaller,
+// and 3 points are what such draws deviate by.
 TEST(with_one_key_in_4_or_16_the_hit_rate_is_within_three_points_and_that_of_few_chats_within_six)
 {
     static const enum workload_name works[] = {DOCUMENTS, FEW, SHORT, VERY_SHORT, CHATS, UNIQUE};
@@ -222,7 +223,8 @@ static void feed_part(struct shadow *shadow, uint32_t first, uint32_t count, str
     out->estimated_rate /= tokens;
 }
 
-// All keys, one in 16, all again while it is judged by the old ones, and by all.  Returns how far it was off.
+// All keys, one in 16, all again while it is judged by the old ones, and by all.  Returns how far
+// it was off.
 static double most_off(enum workload_name work)
 {
     static const struct shadow_sieve sieves[] = {{0, 0}, {4, 4}, {0, 4}, {0, 0}};
@@ -251,7 +253,7 @@ TEST(a_change_of_how_many_keys_are_followed_does_not_make_the_estimate_jump)
     CHECK(most_off(CHATS) < 0.07);
 }
 
-TEST(where_there_is_nothing_to_win_there_is_no_difference)
+TEST(without_common_prefixes_the_estimate_equals_the_measurement)
 {
     struct result result = run((struct world_options){
         .work = UNIQUE, .choice = AT_RANDOM, .member_count = 4, .cache_tokens = 600000});
@@ -321,7 +323,7 @@ TEST(requests_that_are_announced_are_done_in_the_order_in_which_they_came)
     is_announced = false;
 }
 
-TEST(what_engines_do_not_tell_or_tell_short_is_borne)
+TEST(the_estimate_holds_when_engines_report_too_little_or_nothing)
 {
     struct result result = run((struct world_options){
         .work = DOCUMENTS, .member_count = 4, .cache_tokens = 150000, .is_untold = true});
@@ -367,7 +369,7 @@ TEST(a_rotation_includes_those_that_can_be_used_and_a_pool_has_its_own)
     shadow_destroy(&shadow);
 }
 
-TEST(what_nobody_knows_is_as_measured)
+TEST(without_a_member_the_estimate_is_the_measurement)
 {
     struct shadow *shadow = shadow_create(4);
     struct receipt receipt = {.decision.pool = 9,
@@ -415,7 +417,7 @@ TEST(a_queue_holds_two_minutes_at_most_and_a_clock_that_goes_back_does_no_work)
     shadow_destroy(&shadow);
 }
 
-TEST(who_leaves_takes_cache_and_queue_along)
+TEST(a_backend_that_leaves_loses_its_cache_and_queue)
 {
     struct shadow *shadow = shadow_create(1);
     struct chronicle_member member = {.id = 5, .is_usable = true, .token_ms = 1};

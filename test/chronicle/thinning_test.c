@@ -80,7 +80,7 @@ TEST(a_rate_that_goes_up_and_down_around_a_bound_changes_nothing)
     CHECK_EQ(thinning.judge_shift, 4);
 }
 
-TEST(a_clock_that_jumps_is_no_rate)
+TEST(a_jump_of_the_clock_does_not_change_the_rate)
 {
     struct thinning thinning = begin();
 
@@ -95,7 +95,7 @@ TEST(a_clock_that_jumps_is_no_rate)
     CHECK_EQ(thinning.count, 1000);
     pass(&thinning, 1, 5000);
     CHECK_EQ(thinning.keep_shift, 2);
-    // An hour ahead is no minute of calm.
+    // A jump of an hour does not count as a minute of calm.
     now_ms += 3600000;
     pass(&thinning, 1, 0);
     CHECK_EQ(thinning.keep_shift, 2);

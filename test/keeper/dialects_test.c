@@ -35,7 +35,7 @@ static const char *render(struct dialect *dialect)
     return text;
 }
 
-// What `row` makes of the chat, or the error of loading it.
+// The chat as rendered with `row`, or the error of loading it.
 static const char *rendered_by(struct config_tokenizer row)
 {
     static char text[dialect_error_size];
@@ -65,7 +65,7 @@ TEST(the_template_is_the_named_file_or_the_directorys_or_the_configurations)
     tiny_files_remove(&files);
 }
 
-TEST(what_the_configuration_says_of_a_tokenizer_reaches_it)
+TEST(settings_of_a_tokenizer_reach_it)
 {
     static const char *models[] = {"m", "n"};
     struct config_tokenizer row = {
@@ -132,7 +132,7 @@ static enum status open_rows(struct config_tokenizer *rows, uint32_t count,
     return dialects_open(&config, 1, set);
 }
 
-TEST(without_tokenizers_there_is_no_set)
+TEST(without_tokenizers_the_set_is_null)
 {
     struct dialect_set *set = NULL;
     CHECK_EQ(open_rows(NULL, 0, &set), STATUS_OK);

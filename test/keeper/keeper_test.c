@@ -203,7 +203,7 @@ static bool reaches_soon(struct scene *scene, const struct endpoint *to)
     return false;
 }
 
-TEST(what_is_wrong_with_the_command_line_is_said_in_one_line)
+TEST(an_invalid_command_line_is_reported_in_one_line)
 {
     static const struct {
         const char *words[5];
@@ -367,7 +367,7 @@ TEST(a_broken_file_changes_nothing_and_a_good_one_does)
     scene_close(&scene);
 }
 
-TEST(what_waits_for_a_restart_is_said)
+TEST(changes_that_need_a_restart_are_logged)
 {
     static const struct {
         unsigned workers;
@@ -462,7 +462,7 @@ TEST_TIMED(a_backend_that_answers_is_known_before_the_first_client_comes)
     scene_close(&scene);
 }
 
-// Of ZeroMQ there is no more here than its greeting, which both sides send first.
+// The test sends only the greeting of ZeroMQ, with which both sides begin.
 TEST(with_events_it_starts_listens_and_stops)
 {
     struct scene scene;

@@ -63,7 +63,7 @@ static struct slice content_of(const char *name)
     return slice_of(text, (size_t)size);
 }
 
-// What the simulator would read.
+// The trace as the simulator reads it.
 static struct mooncake_trace read_trace(const char *name)
 {
     struct mooncake_trace trace = {0};
@@ -340,7 +340,7 @@ TEST(a_full_disk_drops_and_counts_and_never_stops)
     recording_close(&recording, 0);
 }
 
-TEST(what_the_rings_lose_counts_as_dropped)
+TEST(entries_lost_by_the_rings_count_as_dropped)
 {
     static uint64_t keys[8192];
     make_place();

@@ -24,7 +24,8 @@ static bool is_detail(const char *line, size_t size)
     return line[0] == '#' || memmem(line, size, "_bucket{", 8) != NULL;
 }
 
-// The page without comments and buckets, from the first line that begins with `from` to the last one.
+// The page without comments and buckets, from the first line that begins with `from` to the last
+// one.
 static const char *lines_of(const char *from)
 {
     size_t size = 0;
@@ -130,7 +131,7 @@ TEST(requests_are_told_by_backend_model_policy_and_outcome)
     metrics_scene_close(&scene);
 }
 
-TEST(what_clients_waited_for_is_told_by_model_over_all_workers)
+TEST(waiting_times_are_shown_by_model_over_all_workers)
 {
     metrics_scene_open(&scene);
     write_page();
@@ -272,7 +273,7 @@ TEST(tokenizers_are_told_by_their_path)
     metrics_scene_close(&scene);
 }
 
-TEST(what_nobody_counts_is_left_out)
+TEST(metrics_without_a_source_have_no_values)
 {
     static const struct meters *const none[2] = {NULL, NULL};
     metrics_scene_open(&scene);

@@ -65,7 +65,7 @@ TEST(a_backend_says_how_it_is)
     finish();
 }
 
-TEST(what_was_not_learned_or_told_has_no_value)
+TEST(values_not_learned_or_reported_are_left_out)
 {
     static const enum metric unknown[] = {METRIC_BACKEND_PREFILL_RATE, METRIC_BACKEND_STEP,
                                           METRIC_BACKEND_CACHE_TOKENS, METRIC_BACKEND_KV_USAGE};
@@ -95,7 +95,7 @@ TEST(what_was_not_learned_or_told_has_no_value)
     finish();
 }
 
-TEST(what_is_not_there_has_no_value)
+TEST(a_missing_source_gives_no_values)
 {
     metrics_scene_open(&scene);
     scene.input = (struct metrics_page_input){.fleet = scene.scene.fleet};

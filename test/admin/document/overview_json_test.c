@@ -187,7 +187,7 @@ TEST(the_last_minute_is_told_by_the_second)
     CHECK(is_number(at(recent, "ttft_ms"), "p95", 20.5));
     CHECK(cJSON_IsNull(at(at(recent, "ttft_ms"), "p99")));
     CHECK(is_number(at(recent, "round_robin_ttft_ms"), "p99", 50));
-    // Who has just started has not had a minute, or no time at all.
+    // A router that has just started has seen less than a minute, or no time at all.
     scribe.chronicle.recent.span_s = 10;
     write_out();
     CHECK(is_number(at(json, "recent"), "window_s", 10));
