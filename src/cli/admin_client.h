@@ -3,7 +3,7 @@
 // admin_client.h -- how a command talks to the admin API of a running router: where it is, the
 // token, TLS; and questions to it, each on a connection of its own (net/fetch.h).
 //
-//     static const struct config_option rows[] = {ADMIN_CLIENT_FLAGS(admin, "5s"), ...};
+//     static const struct config_option rows[] = {ADMIN_CLIENT_FLAGS("5s"), ...};
 //     admin_client_check     errors of the command line
 //     admin_client_open      reads the token, sets up TLS, looks the name up: the world's
 //     admin_client_ask       again and again
@@ -31,16 +31,16 @@ struct admin_client_options {
     bool insecure;
 };
 
-// Rows for `field` of OWNER, a struct admin_client_options.
-#define ADMIN_CLIENT_FLAGS(field, wait)                                                            \
-    FLAG_ROW("admin", field.url, any, .help = "The router's admin.listen, as http://host:port."),  \
-        FLAG_ROW("token-file", field.token_file, file, .help = "A file that holds its token."),    \
-        FLAG_ROW("token", field.token, any,                                                        \
+// Rows for the field `admin` of OWNER, a struct admin_client_options.
+#define ADMIN_CLIENT_FLAGS(wait)                                                                   \
+    FLAG_ROW("admin", admin.url, any, .help = "The router's admin.listen, as http://host:port."),  \
+        FLAG_ROW("token-file", admin.token_file, file, .help = "A file that holds its token."),    \
+        FLAG_ROW("token", admin.token, any,                                                        \
                  .help = "The token itself; everyone who may list processes can read it."),        \
-        FLAG_ROW("timeout", field.timeout, seconds, .fallback = (wait), .low = "1ms",              \
+        FLAG_ROW("timeout", admin.timeout, seconds, .fallback = (wait), .low = "1ms",              \
                  .high = "1h", .help = "For a response."),                                         \
-        FLAG_ROW("ca", field.ca, file, .help = "Certificates to trust for https, PEM."),           \
-        FLAG_ROW("insecure", field.insecure, toggle, .help = "Do not verify TLS certificates.")
+        FLAG_ROW("ca", admin.ca, file, .help = "Certificates to trust for https, PEM."),           \
+        FLAG_ROW("insecure", admin.insecure, toggle, .help = "Do not verify TLS certificates.")
 
 struct admin_client {
     const char *command;

@@ -37,7 +37,7 @@ struct explain_options {
 
 #define OWNER struct explain_options
 static const struct config_option explain_flags[] = {
-    ADMIN_CLIENT_FLAGS(admin, "10s"),
+    ADMIN_CLIENT_FLAGS("10s"),
     FLAG_ROW("", body, file, .help = "The body of a request; - is standard input."),
     FLAG(body, file, NULL, "The same."),
     FLAG(prompt, any, NULL, "Or the message of a user."),

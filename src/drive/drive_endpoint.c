@@ -159,20 +159,16 @@ static void endpoint_got(void *owner, const struct fetch_result *result)
     get->done(get->owner, result);
 }
 
-bool drive_endpoint_get(const struct drive_endpoint *endpoint, struct loop *loop,
-                        struct tls_context *tls, const char *authorization, const char *path,
-                        fetch_done_fn *done, void *owner)
+bool drive_endpoint_get(const struct drive_endpoint *endpoint, const char *authorization,
+                        struct fetch_options options)
 {
-    struct endpoint_get get = {.done = done, .owner = owner};
-    struct fetch *fetch = drive_endpoint_fetch(endpoint, 0, authorization,
-                                               (struct fetch_options){.loop = loop,
-                                                                      .tls = tls,
-                                                                      .path = path,
-                                                                      .timeout_ms = ask_ms,
-                                                                      .done = endpoint_got,
-                                                                      .owner = &get});
+    struct endpoint_get get = {.done = options.done, .owner = options.owner};
+    options.timeout_ms = ask_ms;
+    options.done = endpoint_got;
+    options.owner = &get;
+    struct fetch *fetch = drive_endpoint_fetch(endpoint, 0, authorization, options);
     while (fetch != NULL && !get.is_done) {
-        loop_turn(loop, turn_ms);
+        loop_turn(options.loop, turn_ms);
     }
     return fetch != NULL;
 }
@@ -208,8 +204,12 @@ bool drive_endpoint_ask(const struct drive_endpoint *endpoint, struct loop *loop
     struct endpoint_question question = {.model = model, .error = error};
 
     model[0] = '\0';
-    if (!drive_endpoint_get(endpoint, loop, tls, authorization, "/v1/models", endpoint_responded,
-                            &question)) {
+    struct fetch_options options = {.loop = loop,
+                                    .tls = tls,
+                                    .path = "/v1/models",
+                                    .done = endpoint_responded,
+                                    .owner = &question};
+    if (!drive_endpoint_get(endpoint, authorization, options)) {
         snprintf(error, drive_error_size, "memory or descriptors are short");
     }
     return question.has_responded;

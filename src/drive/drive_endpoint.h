@@ -45,11 +45,10 @@ void drive_endpoint_add_head(const struct drive_endpoint *endpoint, enum drive_a
 struct fetch *drive_endpoint_fetch(const struct drive_endpoint *endpoint, uint32_t address,
                                    const char *authorization, struct fetch_options options);
 
-// GETs a path and turns the loop until `done` was called.  False: nothing was sent, memory or
-// descriptors are short.
-bool drive_endpoint_get(const struct drive_endpoint *endpoint, struct loop *loop,
-                        struct tls_context *tls, const char *authorization, const char *path,
-                        fetch_done_fn *done, void *owner);
+// The same from the first address, and turns the loop until `done` was called.  False: nothing was
+// sent, memory or descriptors are short.
+bool drive_endpoint_get(const struct drive_endpoint *endpoint, const char *authorization,
+                        struct fetch_options options);
 
 // Asks for the endpoint's models and takes the first; `model` stays empty if the endpoint has no
 // list.  False, and the reason in `error`, when the endpoint does not respond.  `tls` and

@@ -427,8 +427,12 @@ static void probe_page_came(void *owner, const struct fetch_result *result)
 
 static bool probe_get(struct probe *probe, const char *path, struct probe_page *page)
 {
-    return drive_endpoint_get(&probe->endpoint, probe->loop, probe->tls, probe->authorization, path,
-                              probe_page_came, page) ||
+    struct fetch_options options = {.loop = probe->loop,
+                                    .tls = probe->tls,
+                                    .path = path,
+                                    .done = probe_page_came,
+                                    .owner = page};
+    return drive_endpoint_get(&probe->endpoint, probe->authorization, options) ||
            probe_fail(probe, "memory or descriptors are short");
 }
 

@@ -24,7 +24,7 @@ static int read_flag(const char *text)
         struct admin_client_options admin;
     } got;
 #define OWNER struct flag_options
-    static const struct config_option rows[] = {ADMIN_CLIENT_FLAGS(admin, "5s")};
+    static const struct config_option rows[] = {ADMIN_CLIENT_FLAGS("5s")};
     static const struct config_option_table table = FLAG_TABLE("test", rows);
 #undef OWNER
     char word[64];

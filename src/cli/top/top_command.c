@@ -41,7 +41,7 @@ struct top_options {
 
 #define OWNER struct top_options
 static const struct config_option top_flags[] = {
-    ADMIN_CLIENT_FLAGS(admin, "5s"),
+    ADMIN_CLIENT_FLAGS("5s"),
     RANGE(interval, seconds, "1s", "100ms", "1h", "Time between two updates."),
     FLAG(once, toggle, NULL, "Print one screen as plain text; implied without a terminal."),
     FLAG(ascii, toggle, NULL, "Use ASCII only; implied where the locale is not UTF-8."),
