@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sensitivity of the policy `warm` to its constants: the lab with each at half and twice its value.
 
-    make BUILD=release program && bench/sensitivity.py --build build/release [--trace FILE] > sensitivity.md
+    make BUILD=release program && bench/sensitivity.py --build build/release > sensitivity.md
 
 Every line `static const float name = value;` of src/policy/warm.c is a constant.  The program is
 linked once more with a warm.c that reads them from the environment, and simulates each workload at
