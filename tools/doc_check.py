@@ -8,7 +8,9 @@ In README, ARCHITECTURE, CONTRIBUTING, STYLE and docs/**/*.md:
   exists somewhere; `net/fetch` is a module's header.
 In ARCHITECTURE, CONTRIBUTING, STYLE and docs/internals, in backticks:
 - `name()` is a function or macro, `struct name` is defined under src;
-- `like_this`, `LIKE_THIS`, `a->b` and `a.b_c` are words of the sources; a final _ matches any end.
+- `like_this`, `LIKE_THIS`, `a->b` and `a.b_c` are words of the sources; a final _ matches any end;
+- in "`name` in `path`", "`name` of `path`" and "`name` (`path`)" the name is a word of that file.
+In docs/choose-policy.md, every policy of src/policy/policies.def has a row.
 In ARCHITECTURE, the table of layers has the modules of tools/layers.txt, in the same order.
 
 Fenced code is not read, and neither is anything with a placeholder (<name>) or a space.
@@ -108,6 +110,22 @@ def check_names(text, tree):
                         yield number, f"{word}: not in the sources (documents)"
 
 
+def check_places(document, text, tree):
+    """Names that are said to be in a file."""
+    for number, line in prose_lines(text):
+        for name, path in re.findall(r"`(\w+)`(?: (?:in|of) | \()`([\w./-]+\.(?:c|h|def|py|js|mjs|yaml|build))`", line):
+            files = [one for one in tree.files if one.as_posix().endswith("/" + path)]
+            words = set(re.findall(r"\w+", "\n".join(one.read_text() for one in files)))
+            if files and name not in words and not (name.endswith("_") and any(word.startswith(name) for word in words)):
+                yield number, f"{name}: not in {path} (documents)"
+
+
+def check_policies(text):
+    for name in re.findall(r"^POLICY\((\w+)\)", (ROOT / "src/policy/policies.def").read_text(), re.MULTILINE):
+        if not re.search(rf"^\|[^|]*`{name}`", text, re.MULTILINE):
+            yield 1, f"{name}: a policy without a row (documents)"
+
+
 def check_layers(text):
     """Rows `| half | module | what it is |` beside tools/layers.txt."""
     layers = re.findall(r"^(\w+):", (ROOT / "tools/layers.txt").read_text(), re.MULTILINE)
@@ -129,9 +147,11 @@ def check():
         text = document.read_text()
         findings = [*check_links(document, text), *check_paths(document, text, tree)]
         if document in main or document.parent.name == "internals":
-            findings += check_names(text, tree)
+            findings += [*check_names(text, tree), *check_places(document, text, tree)]
         if document.name == "ARCHITECTURE.md":
             findings += check_layers(text)
+        if document.name == "choose-policy.md":
+            findings += check_policies(text)
         for line, message in findings:
             yield document, line, message
 

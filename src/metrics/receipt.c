@@ -11,8 +11,11 @@ _Static_assert(sizeof(struct decision_party) % sizeof(uint64_t) == 0,
                "keys behind rivals are aligned");
 _Static_assert(receipt_size_max % sizeof(uint64_t) == 0, "rings count in words");
 
-static const char *const outcome_names[] = {
-#define OUTCOME(id, name, help) name,
+static const struct {
+    const char *name;
+    bool is_failure;
+} outcomes[] = {
+#define OUTCOME(id, name, is_failure, help) {name, is_failure},
 #include "metrics/outcomes.def"
 #undef OUTCOME
 };
@@ -25,8 +28,14 @@ static const char *const stage_names[] = {
 
 const char *receipt_outcome_name(enum receipt_outcome outcome)
 {
-    ASSERT((size_t)outcome < ARRAY_COUNT(outcome_names));
-    return outcome_names[outcome];
+    ASSERT((size_t)outcome < ARRAY_COUNT(outcomes));
+    return outcomes[outcome].name;
+}
+
+bool receipt_has_failed(const struct receipt *receipt)
+{
+    ASSERT((size_t)receipt->outcome < ARRAY_COUNT(outcomes));
+    return outcomes[receipt->outcome].is_failure;
 }
 
 const char *receipt_stage_name(enum receipt_stage stage)

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 enum receipt_outcome {
-#define OUTCOME(id, name, help) RECEIPT_##id,
+#define OUTCOME(id, name, is_failure, help) RECEIPT_##id,
 #include "metrics/outcomes.def"
 #undef OUTCOME
     RECEIPT_OUTCOME_COUNT
@@ -122,12 +122,8 @@ enum {
                        (size_t)4 * receipt_text_max,
 };
 
-// Whether the router or a backend is to blame.
-static inline bool receipt_has_failed(const struct receipt *receipt)
-{
-    return receipt->outcome == RECEIPT_BUSY || receipt->outcome == RECEIPT_FAILED ||
-           receipt->outcome == RECEIPT_BROKEN || receipt->outcome == RECEIPT_REFUSED;
-}
+// Whether the outcome is the fault of the router or of a backend.
+bool receipt_has_failed(const struct receipt *receipt);
 
 // NULL: nothing was decided.
 static inline const char *receipt_policy_name(const struct receipt *receipt)

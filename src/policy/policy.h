@@ -7,8 +7,7 @@
 // only its own state and the generator that it is given.  The proxy, the simulator and the unit
 // tests therefore run the same code, and a seed replays a run.
 //
-// To add one: write src/policy/<name>.c defining `policy_<name>`, add a line to policies.def,
-// and test it in test/policy/<name>_test.c.  No other file names a policy.
+// CONTRIBUTING.md says how to add one.
 #pragma once
 
 #include <stdbool.h>

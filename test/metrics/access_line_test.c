@@ -326,7 +326,7 @@ static char *table_of_fields(void)
 #undef FIELD
 #undef FIELD_IF
     fputs("\nOutcomes:\n\n| outcome | |\n|---|---|\n", out);
-#define OUTCOME(id, name, help)                                                                    \
+#define OUTCOME(id, name, is_failure, help)                                                        \
     if (RECEIPT_##id != RECEIPT_RUNNING) {                                                         \
         fputs("| `" name "` | " help " |\n", out);                                                 \
     }

@@ -77,7 +77,7 @@ static const struct {
     const char *name;
     const char *help;
 } manual_outcomes[] = {
-#define OUTCOME(id, name, help) [RECEIPT_##id] = {name, help},
+#define OUTCOME(id, name, is_failure, help) [RECEIPT_##id] = {name, help},
 #include "metrics/outcomes.def"
 #undef OUTCOME
 };

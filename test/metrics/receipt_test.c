@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 TEST(a_receipt_comes_back_with_all_that_lies_behind_it)
 {
@@ -77,4 +78,56 @@ TEST(every_outcome_and_every_stage_has_a_name)
     CHECK_STR(receipt_outcome_name(RECEIPT_GONE), "gone");
     CHECK_STR(receipt_stage_name(RECEIPT_STAGE_PARSE), "parse");
     CHECK_STR(receipt_stage_name(RECEIPT_STAGE_QUEUE), "queue");
+}
+
+static const struct {
+    const char *name;
+    bool is_failure;
+} outcomes[] = {
+#define OUTCOME(id, name, is_failure, help) {name, is_failure},
+#include "metrics/outcomes.def"
+#undef OUTCOME
+};
+
+// The caller frees it.
+static char *read_source(const char *path)
+{
+    char whole[512];
+    snprintf(whole, sizeof(whole), "%s/%s", SOURCE_ROOT, path);
+    FILE *file = fopen(whole, "r");
+    ASSERT(file != NULL);
+    char *text = calloc(1, 1 << 20);
+    ASSERT(text != NULL && fread(text, 1, (1 << 20) - 1, file) > 0);
+    fclose(file);
+    return text;
+}
+
+TEST(the_dashboard_marks_the_failures_of_the_table)
+{
+    char *script = read_source("src/web/decisions.js");
+    for (size_t i = 0; i < ARRAY_COUNT(outcomes); i++) {
+        char row[64];
+        snprintf(row, sizeof(row), "\n  %s: {", outcomes[i].name);
+        const char *at = strstr(script, row);
+        CHECK(at != NULL);
+        const char *bad = strstr(at, "kind: \"bad\"");
+        CHECK_EQ(bad != NULL && bad < strchr(at + 1, '\n'), outcomes[i].is_failure);
+    }
+    free(script);
+}
+
+TEST(grafana_counts_the_failures_of_the_table)
+{
+    char *script = read_source("deploy/grafana/dashboard.py");
+    char faults[256] = "FAULTS = 'outcome=~\"";
+    for (size_t i = 0; i < ARRAY_COUNT(outcomes); i++) {
+        if (outcomes[i].is_failure) {
+            bool is_first = faults[strlen(faults) - 1] == '"';
+            strcat(faults, is_first ? "" : "|");
+            strcat(faults, outcomes[i].name);
+        }
+    }
+    strcat(faults, "\"'\n");
+    CHECK(strstr(script, faults) != NULL);
+    free(script);
 }

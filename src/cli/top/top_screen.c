@@ -470,13 +470,17 @@ static void draw_hottest(const struct top_scene *scene, uint32_t row, uint32_t h
 
 static enum top_look look_of_outcome(const struct top_decision *decision)
 {
-    if (strcmp(decision->outcome, "ok") == 0) {
-        return TOP_GOOD;
+    static const char *const failures[] = {
+#define OUTCOME(id, name, is_failure, help) (is_failure) ? (name) : NULL,
+#include "metrics/outcomes.def"
+#undef OUTCOME
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(failures); i++) {
+        if (failures[i] != NULL && strcmp(decision->outcome, failures[i]) == 0) {
+            return TOP_BAD;
+        }
     }
-    bool is_failure = strcmp(decision->outcome, "failed") == 0 ||
-                      strcmp(decision->outcome, "broken") == 0 ||
-                      strcmp(decision->outcome, "busy") == 0;
-    return is_failure ? TOP_BAD : TOP_WARN;
+    return strcmp(decision->outcome, "ok") == 0 ? TOP_GOOD : TOP_WARN;
 }
 
 // Its facts in one row; the pen is left behind them.
