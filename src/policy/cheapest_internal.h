@@ -6,7 +6,15 @@
 #include "base/base.h"
 #include "base/rng.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+// Reservoir sampling: whether one more of several equals replaces the one that was taken.  Each of
+// k equals wins with probability 1/k in one pass.
+static inline bool tie_is_won(uint32_t *tie_count, struct rng *rng)
+{
+    return rng_below(rng, ++*tie_count) == 0;
+}
 
 // The index of the lowest cost; k equal ones win with probability 1/k each.
 static inline uint32_t cheapest_of(const double *costs, uint32_t count, struct rng *rng)
@@ -20,12 +28,8 @@ static inline uint32_t cheapest_of(const double *costs, uint32_t count, struct r
         if (costs[i] < costs[best]) {
             best = i;
             tie_count = 1;
-        } else if (costs[i] == costs[best]) {
-            // Reservoir sampling: one pass, however many tie.
-            tie_count++;
-            if (rng_below(rng, tie_count) == 0) {
-                best = i;
-            }
+        } else if (costs[i] == costs[best] && tie_is_won(&tie_count, rng)) {
+            best = i;
         }
     }
     return best;

@@ -7,7 +7,7 @@
 // Ties are common on a quiet fleet and are broken at random: the first of the list would get the
 // requests of all workers.
 
-#include "base/rng.h"
+#include "policy/cheapest_internal.h"
 #include "policy/policy.h"
 
 static uint32_t least_requests_pick(void *state, const struct policy_input *in, struct rng *rng)
@@ -24,12 +24,8 @@ static uint32_t least_requests_pick(void *state, const struct policy_input *in, 
         if (running < least) {
             best = i;
             tie_count = 1;
-        } else if (running == least) {
-            // Reservoir sampling: the k least loaded each win with probability 1/k in one pass.
-            tie_count++;
-            if (rng_below(rng, tie_count) == 0) {
-                best = i;
-            }
+        } else if (running == least && tie_is_won(&tie_count, rng)) {
+            best = i;
         }
     }
     return best;

@@ -9,7 +9,7 @@
 // make it.  weighted_random and weighted_round_robin give fixed shares instead.
 
 #include "base/base.h"
-#include "base/rng.h"
+#include "policy/cheapest_internal.h"
 #include "policy/policy.h"
 
 static uint32_t weighted_least_requests_pick(void *state, const struct policy_input *in,
@@ -32,12 +32,8 @@ static uint32_t weighted_least_requests_pick(void *state, const struct policy_in
         if (load < least_load) {
             best = i;
             tie_count = 1;
-        } else if (load == least_load) {
-            // Reservoir sampling, as in least_requests.
-            tie_count++;
-            if (rng_below(rng, tie_count) == 0) {
-                best = i;
-            }
+        } else if (load == least_load && tie_is_won(&tie_count, rng)) {
+            best = i;
         }
     }
     return best;

@@ -16,7 +16,7 @@
 // For comparison only.  Both limits are thresholds: at a spread of 9 requests affinity ends.
 
 #include "base/base.h"
-#include "base/rng.h"
+#include "policy/cheapest_internal.h"
 #include "policy/policy.h"
 
 #include <math.h>
@@ -89,12 +89,8 @@ static uint32_t aibrix_prefix_pick(void *state, const struct policy_input *in, s
         if (order > 0) {
             best = i;
             tie_count = 1;
-        } else if (order == 0) {
-            // Reservoir sampling, as in least_requests.
-            tie_count++;
-            if (rng_below(rng, tie_count) == 0) {
-                best = i;
-            }
+        } else if (order == 0 && tie_is_won(&tie_count, rng)) {
+            best = i;
         }
     }
     return tie_count > 0 ? best : policy_least_requests.pick(NULL, in, rng);
