@@ -18,7 +18,7 @@ struct response_count {
 };
 
 // A content block, an output item, a part of one, or a tool call.  Absent members stay empty.
-struct response_block {
+struct block {
     struct slice type;
     struct slice text;
     struct slice name;
@@ -26,11 +26,11 @@ struct response_block {
     struct json_value content;   // an array with all its text
 };
 
-struct response_notes {
+struct notes {
     struct json json;
     struct response_event event;
-    struct slice type;           // of the event
-    struct response_block block; // that the event begins, or the current one of a list
+    struct slice type;  // of the event
+    struct block block; // that the event begins, or the current one of a list
 
     // Chat and completions.
     bool has_usage;
@@ -53,33 +53,20 @@ struct response_notes {
     struct response_count prompt_n;
 };
 
-// A member that is read, and where it goes.
+// A member that is read, and where it goes.  A table ends with a row without a name, whose `inside`
+// is another table that continues it.
 struct response_member {
     const char *name;
     size_t name_size;
-    void (*read)(struct response_notes *notes, const struct json_value *value,
-                 const struct response_member *member);
-    size_t offset;                        // of a field of struct response_notes
-    const struct response_member *inside; // of an object
+    void (*read)(struct notes *notes, const struct json_value *value, void *to);
+    size_t offset;                        // of a field of struct notes, which `to` points at
+    const struct response_member *inside; // instead of `read`: the members of an object
 };
 
-#define NAME(name) (name), sizeof(name) - 1
-#define FIELD(name, read, field)                                                                   \
-    {                                                                                              \
-        NAME(name), read, offsetof(struct response_notes, field), NULL                             \
-    }
-#define CALL(name, read)                                                                           \
-    {                                                                                              \
-        NAME(name), read, 0, NULL                                                                  \
-    }
-#define OBJECT(name, inside)                                                                       \
-    {                                                                                              \
-        NAME(name), note_object, 0, inside                                                         \
-    }
-#define END                                                                                        \
-    {                                                                                              \
-        0                                                                                          \
-    }
+#define NAME(text) .name = (text), .name_size = sizeof(text) - 1
+#define FIELD(text, how, field) NAME(text), .read = (how), .offset = offsetof(struct notes, field)
+#define CALL(text, how) NAME(text), .read = (how)
+#define OBJECT(text, members) NAME(text), .inside = (members)
 
 // Most members are of no interest, and differ in size or in the first letter.
 static inline bool member_is(const struct response_member *member, struct slice key)
@@ -96,109 +83,105 @@ static inline bool member_is(const struct response_member *member, struct slice 
 }
 
 // Reads the object that json_next has found.
-static void read_members(struct response_notes *notes, const struct response_member *members)
+static void read_members(struct notes *notes, const struct response_member *members)
 {
     struct json_item item;
 
     json_enter(&notes->json);
     while (json_next(&notes->json, &item)) {
-        for (const struct response_member *member = members; member->name != NULL; member++) {
-            if (member_is(member, item.key)) {
-                member->read(notes, &item.value, member);
-                break;
-            }
+        const struct response_member *member = members;
+        while (member != NULL && !member_is(member, item.key)) {
+            member = member[1].name != NULL ? member + 1 : member[1].inside;
+        }
+        if (member != NULL && member->read != NULL) {
+            member->read(notes, &item.value, (char *)notes + member->offset);
+        } else if (member != NULL && item.value.kind == JSON_OBJECT) {
+            read_members(notes, member->inside);
         }
     }
 }
 
-static void note_object(struct response_notes *notes, const struct json_value *value,
-                        const struct response_member *member)
-{
-    if (value->kind == JSON_OBJECT) {
-        read_members(notes, member->inside);
-    }
-}
-
 // Values of another type leave the field alone.
-static void note_string(struct response_notes *notes, const struct json_value *value,
-                        const struct response_member *member)
+static void note_string(struct notes *notes, const struct json_value *value, void *to)
 {
+    (void)notes;
     if (value->kind == JSON_STRING) {
-        *(struct slice *)((char *)notes + member->offset) = value->raw;
+        *(struct slice *)to = value->raw;
     }
 }
 
 // A string, or a container with all of its text.
-static void note_whole(struct response_notes *notes, const struct json_value *value,
-                       const struct response_member *member)
+static void note_whole(struct notes *notes, const struct json_value *value, void *to)
 {
     struct json_value whole = *value;
     if (json_skip(&notes->json, &whole)) {
-        *(struct json_value *)((char *)notes + member->offset) = whole;
+        *(struct json_value *)to = whole;
     }
 }
 
-static void note_count(struct response_notes *notes, const struct json_value *value,
-                       const struct response_member *member)
+static void note_count(struct notes *notes, const struct json_value *value, void *to)
 {
-    struct response_count *count = (struct response_count *)((char *)notes + member->offset);
+    (void)notes;
+    struct response_count *count = to;
     count->is_known |= json_uint(value, &count->number);
 }
 
 // The names differ between APIs; the meaning does not, except for Anthropic's.
-static const struct response_member details_members[] = {FIELD("cached_tokens", note_count, cached),
-                                                         END};
+static const struct response_member details_members[] = {
+    {FIELD("cached_tokens", note_count, cached)}, {0}};
 static const struct response_member usage_members[] = {
-    FIELD("prompt_tokens", note_count, prompt),
-    FIELD("input_tokens", note_count, prompt),
-    FIELD("completion_tokens", note_count, completion),
-    FIELD("output_tokens", note_count, completion),
-    FIELD("cached_tokens", note_count, cached),
-    OBJECT("prompt_tokens_details", details_members),
-    OBJECT("input_tokens_details", details_members),
-    FIELD("cache_read_input_tokens", note_count, cache_read),
-    FIELD("cache_creation_input_tokens", note_count, cache_creation),
-    END,
+    {FIELD("prompt_tokens", note_count, prompt)},
+    {FIELD("input_tokens", note_count, prompt)},
+    {FIELD("completion_tokens", note_count, completion)},
+    {FIELD("output_tokens", note_count, completion)},
+    {FIELD("cached_tokens", note_count, cached)},
+    {OBJECT("prompt_tokens_details", details_members)},
+    {OBJECT("input_tokens_details", details_members)},
+    {FIELD("cache_read_input_tokens", note_count, cache_read)},
+    {FIELD("cache_creation_input_tokens", note_count, cache_creation)},
+    {0},
 };
 
-static void note_usage(struct response_notes *notes, const struct json_value *value,
-                       const struct response_member *member)
+static void note_usage(struct notes *notes, const struct json_value *value, void *to)
 {
-    (void)member;
+    (void)to;
     if (value->kind == JSON_OBJECT) {
         notes->has_usage = true;
         read_members(notes, usage_members);
     }
 }
 
-static void note_error(struct response_notes *notes, const struct json_value *value,
-                       const struct response_member *member)
+static void note_error(struct notes *notes, const struct json_value *value, void *to)
 {
-    (void)member;
+    (void)to;
     notes->event.is_error |= value->kind == JSON_OBJECT || value->kind == JSON_STRING;
 }
 
 // SGLang and TensorRT-LLM have errors without an object around them.
-static void note_kind(struct response_notes *notes, const struct json_value *value,
-                      const struct response_member *member)
+static void note_kind(struct notes *notes, const struct json_value *value, void *to)
 {
-    (void)member;
+    (void)to;
     notes->event.is_error |= value->kind == JSON_STRING && slice_is(value->raw, "error");
 }
 
 // Members that mean the same in all APIs.
-#define COMMON CALL("usage", note_usage), CALL("error", note_error), CALL("object", note_kind)
+static const struct response_member common_members[] = {
+    {CALL("usage", note_usage)},
+    {CALL("error", note_error)},
+    {CALL("object", note_kind)},
+    {0},
+};
 
-static const struct response_member envelope_members[] = {CALL("usage", note_usage), END};
+static const struct response_member envelope_members[] = {{CALL("usage", note_usage)}, {0}};
 
 static const struct response_member block_members[] = {
-    FIELD("type", note_string, block.type),
-    FIELD("text", note_string, block.text),
-    FIELD("name", note_string, block.name),
-    FIELD("arguments", note_whole, block.arguments),
-    FIELD("input", note_whole, block.arguments),
-    FIELD("content", note_whole, block.content),
-    END,
+    {FIELD("type", note_string, block.type)},
+    {FIELD("text", note_string, block.text)},
+    {FIELD("name", note_string, block.name)},
+    {FIELD("arguments", note_whole, block.arguments)},
+    {FIELD("input", note_whole, block.arguments)},
+    {FIELD("content", note_whole, block.content)},
+    {0},
 };
 
 // Extending the chain.  Without a chain these functions do nothing.
@@ -211,7 +194,7 @@ static void add_text(struct prefix_chain *chain, struct slice raw)
 }
 
 // A call begins with its name; pieces of its arguments follow without one.
-static void add_call(struct prefix_chain *chain, const struct response_block *block)
+static void add_call(struct prefix_chain *chain, const struct block *block)
 {
     const struct json_value *arguments = &block->arguments;
 
@@ -228,7 +211,7 @@ static void add_call(struct prefix_chain *chain, const struct response_block *bl
     }
 }
 
-static void add_block(struct prefix_chain *chain, const struct response_block *block)
+static void add_block(struct prefix_chain *chain, const struct block *block)
 {
     if (slice_is(block->type, "text") || slice_is(block->type, "output_text")) {
         add_text(chain, block->text);
@@ -249,19 +232,19 @@ static void enter_list(struct json *json)
 // Calls `add` for every object of the list, which may be absent.
 static void add_list(struct prefix_chain *chain, const struct json_value *list,
                      const struct response_member *members,
-                     void (*add)(struct prefix_chain *chain, const struct response_block *block))
+                     void (*add)(struct prefix_chain *chain, const struct block *block))
 {
-    struct response_notes notes;
+    struct notes notes;
     struct json_item item;
 
     if (chain == NULL || list->kind != JSON_ARRAY) {
         return;
     }
-    notes = (struct response_notes){.json = json_open(list->raw)};
+    notes = (struct notes){.json = json_open(list->raw)};
     enter_list(&notes.json);
     while (json_next(&notes.json, &item)) {
         if (item.value.kind == JSON_OBJECT) {
-            notes.block = (struct response_block){0};
+            notes.block = (struct block){0};
             read_members(&notes, members);
             add(chain, &notes.block);
         }
@@ -269,7 +252,7 @@ static void add_list(struct prefix_chain *chain, const struct json_value *list,
 }
 
 // An item of a response: a message, which has blocks, or a call.
-static void add_item(struct prefix_chain *chain, const struct response_block *block)
+static void add_item(struct prefix_chain *chain, const struct block *block)
 {
     if (slice_is(block->type, "message")) {
         add_list(chain, &block->content, block_members, add_block);
@@ -292,31 +275,30 @@ static bool has_items(const struct json_value *list)
 
 // Chat and text completions.
 
-static void note_reasoning(struct response_notes *notes, const struct json_value *value,
-                           const struct response_member *member)
+static void note_reasoning(struct notes *notes, const struct json_value *value, void *to)
 {
-    (void)member;
+    (void)to;
     notes->event.has_token |= value->kind == JSON_STRING && value->raw.size > 0;
 }
 
 // A delta, or a message.  Reasoning is left out: clients do not send it back, and templates drop
 // it.
 static const struct response_member message_members[] = {
-    FIELD("content", note_string, choice_text),
-    FIELD("tool_calls", note_whole, choice_calls),
-    CALL("reasoning_content", note_reasoning),
-    CALL("reasoning", note_reasoning),
-    END,
+    {FIELD("content", note_string, choice_text)},
+    {FIELD("tool_calls", note_whole, choice_calls)},
+    {CALL("reasoning_content", note_reasoning)},
+    {CALL("reasoning", note_reasoning)},
+    {0},
 };
 static const struct response_member choice_members[] = {
-    FIELD("index", note_count, index),
-    FIELD("text", note_string, choice_text),
-    OBJECT("delta", message_members),
-    OBJECT("message", message_members),
-    END,
+    {FIELD("index", note_count, index)},
+    {FIELD("text", note_string, choice_text)},
+    {OBJECT("delta", message_members)},
+    {OBJECT("message", message_members)},
+    {0},
 };
 
-static void read_choice(struct response_notes *notes, uint64_t position)
+static void read_choice(struct notes *notes, uint64_t position)
 {
     const struct json_value *calls = &notes->choice_calls;
 
@@ -333,12 +315,11 @@ static void read_choice(struct response_notes *notes, uint64_t position)
     }
 }
 
-static void note_choices(struct response_notes *notes, const struct json_value *value,
-                         const struct response_member *member)
+static void note_choices(struct notes *notes, const struct json_value *value, void *to)
 {
     struct json_item item;
     uint64_t count = 0;
-    (void)member;
+    (void)to;
 
     if (value->kind != JSON_ARRAY) {
         return;
@@ -355,24 +336,23 @@ static void note_choices(struct response_notes *notes, const struct json_value *
 }
 
 static const struct response_member timings_members[] = {
-    FIELD("cache_n", note_count, cache_n),
-    FIELD("prompt_n", note_count, prompt_n),
-    END,
+    {FIELD("cache_n", note_count, cache_n)},
+    {FIELD("prompt_n", note_count, prompt_n)},
+    {0},
 };
 static const struct response_member choices_members[] = {
-    CALL("choices", note_choices),
-    OBJECT("timings", timings_members),
-    COMMON,
-    END,
+    {CALL("choices", note_choices)},
+    {OBJECT("timings", timings_members)},
+    {.inside = common_members},
 };
 static const struct response_member function_members[] = {
-    FIELD("name", note_string, block.name),
-    FIELD("arguments", note_whole, block.arguments),
-    END,
+    {FIELD("name", note_string, block.name)},
+    {FIELD("arguments", note_whole, block.arguments)},
+    {0},
 };
-static const struct response_member call_members[] = {OBJECT("function", function_members), END};
+static const struct response_member call_members[] = {{OBJECT("function", function_members)}, {0}};
 
-static void choices_finish(struct response_notes *notes, struct prefix_chain *chain)
+static void choices_finish(struct notes *notes, struct prefix_chain *chain)
 {
     notes->event.is_usage_only = notes->has_no_choices && notes->has_usage;
     notes->event.text = notes->text;
@@ -390,12 +370,9 @@ static void choices_finish(struct response_notes *notes, struct prefix_chain *ch
 // Responses.
 
 static const struct response_member response_event_members[] = {
-    FIELD("type", note_string, type),
-    FIELD("delta", note_string, text),
-    OBJECT("item", block_members),
-    OBJECT("response", envelope_members),
-    COMMON,
-    END,
+    {FIELD("type", note_string, type)}, {FIELD("delta", note_string, text)},
+    {OBJECT("item", block_members)},    {OBJECT("response", envelope_members)},
+    {.inside = common_members},
 };
 
 static bool ends_in_delta(struct slice type)
@@ -405,7 +382,7 @@ static bool ends_in_delta(struct slice type)
     return type.size > size && memcmp(type.bytes + type.size - size, ending, size) == 0;
 }
 
-static void response_event_finish(struct response_notes *notes, struct prefix_chain *chain)
+static void response_event_finish(struct notes *notes, struct prefix_chain *chain)
 {
     struct slice type = notes->type;
     bool is_call = slice_is(type, "response.output_item.added") &&
@@ -418,17 +395,17 @@ static void response_event_finish(struct response_notes *notes, struct prefix_ch
         is_failure || slice_is(type, "response.completed") || slice_is(type, "response.incomplete");
     if (is_call) {
         // Its arguments follow as deltas, whether or not they are here too.
-        add_call(chain, &(struct response_block){.name = notes->block.name});
+        add_call(chain, &(struct block){.name = notes->block.name});
     } else if (slice_is(type, "response.output_text.delta") ||
                slice_is(type, "response.function_call_arguments.delta")) {
         add_text(chain, notes->text);
     }
 }
 
-static const struct response_member response_body_members[] = {FIELD("output", note_whole, list),
-                                                               COMMON, END};
+static const struct response_member response_body_members[] = {{FIELD("output", note_whole, list)},
+                                                               {.inside = common_members}};
 
-static void response_body_finish(struct response_notes *notes, struct prefix_chain *chain)
+static void response_body_finish(struct notes *notes, struct prefix_chain *chain)
 {
     notes->event.has_output = has_items(&notes->list);
     add_list(chain, &notes->list, block_members, add_item);
@@ -437,21 +414,20 @@ static void response_body_finish(struct response_notes *notes, struct prefix_cha
 // Messages.
 
 static const struct response_member message_delta_members[] = {
-    FIELD("text", note_string, text),
-    FIELD("partial_json", note_string, text),
-    END,
+    {FIELD("text", note_string, text)},
+    {FIELD("partial_json", note_string, text)},
+    {0},
 };
 static const struct response_member message_event_members[] = {
-    FIELD("type", note_string, type),
-    OBJECT("delta", message_delta_members),
-    OBJECT("content_block", block_members),
-    OBJECT("message", envelope_members),
-    COMMON,
-    END,
+    {FIELD("type", note_string, type)},
+    {OBJECT("delta", message_delta_members)},
+    {OBJECT("content_block", block_members)},
+    {OBJECT("message", envelope_members)},
+    {.inside = common_members},
 };
 
 // Anthropic's input_tokens are those that were neither read from the cache nor written to it.
-static void count_whole_prompt(struct response_notes *notes)
+static void count_whole_prompt(struct notes *notes)
 {
     if (notes->cache_read.is_known) {
         notes->cached = notes->cache_read;
@@ -461,7 +437,7 @@ static void count_whole_prompt(struct response_notes *notes)
     }
 }
 
-static void message_event_finish(struct response_notes *notes, struct prefix_chain *chain)
+static void message_event_finish(struct notes *notes, struct prefix_chain *chain)
 {
     bool is_delta = slice_is(notes->type, "content_block_delta");
     bool is_start = slice_is(notes->type, "content_block_start");
@@ -479,10 +455,10 @@ static void message_event_finish(struct response_notes *notes, struct prefix_cha
     }
 }
 
-static const struct response_member message_body_members[] = {FIELD("content", note_whole, list),
-                                                              COMMON, END};
+static const struct response_member message_body_members[] = {{FIELD("content", note_whole, list)},
+                                                              {.inside = common_members}};
 
-static void message_body_finish(struct response_notes *notes, struct prefix_chain *chain)
+static void message_body_finish(struct notes *notes, struct prefix_chain *chain)
 {
     count_whole_prompt(notes);
     notes->event.has_output = has_items(&notes->list);
@@ -491,43 +467,40 @@ static void message_body_finish(struct response_notes *notes, struct prefix_chai
 
 // Generate.
 
-static void note_generated(struct response_notes *notes, const struct json_value *value,
-                           const struct response_member *member)
+static void note_generated(struct notes *notes, const struct json_value *value, void *to)
 {
     notes->event.has_output |= value->kind == JSON_STRING;
-    note_string(notes, value, member);
+    note_string(notes, value, to);
 }
 
-static void note_generated_ids(struct response_notes *notes, const struct json_value *value,
-                               const struct response_member *member)
+static void note_generated_ids(struct notes *notes, const struct json_value *value, void *to)
 {
-    (void)member;
+    (void)to;
     notes->event.has_output |= value->kind == JSON_ARRAY;
 }
 
 static const struct response_member generate_members[] = {
-    FIELD("text", note_generated, text),
-    CALL("output_ids", note_generated_ids),
-    CALL("meta_info", note_usage),
-    COMMON,
-    END,
+    {FIELD("text", note_generated, text)},
+    {CALL("output_ids", note_generated_ids)},
+    {CALL("meta_info", note_usage)},
+    {.inside = common_members},
 };
 
 // Each event of a stream repeats the text so far, so an event's new text is unknown.
-static void generate_event_finish(struct response_notes *notes, struct prefix_chain *chain)
+static void generate_event_finish(struct notes *notes, struct prefix_chain *chain)
 {
     (void)notes;
     (void)chain;
 }
 
-static void generate_body_finish(struct response_notes *notes, struct prefix_chain *chain)
+static void generate_body_finish(struct notes *notes, struct prefix_chain *chain)
 {
     add_text(chain, notes->text);
 }
 
 struct response_reader {
     const struct response_member *members;
-    void (*finish)(struct response_notes *notes, struct prefix_chain *chain);
+    void (*finish)(struct notes *notes, struct prefix_chain *chain);
 };
 
 enum { EVENT, BODY };
@@ -551,7 +524,7 @@ static void read_response(enum prompt_api api, int kind, struct slice text,
     ASSERT(api < ARRAY_COUNT(readers));
 
     const struct response_reader *reader = &readers[api][kind];
-    struct response_notes notes = {.json = json_open(text)};
+    struct notes notes = {.json = json_open(text)};
     struct json_item item;
 
     *out = (struct response_event){0};
