@@ -48,6 +48,16 @@ struct admin_options {
     void *owner;
 };
 
+static inline struct scribe *admin_scribe(const struct admin_options *options)
+{
+    return options->scribe != NULL ? *options->scribe : NULL;
+}
+
+static inline struct kv_feeder *admin_feeder(const struct admin_options *options)
+{
+    return options->feeder != NULL ? *options->feeder : NULL;
+}
+
 enum status admin_open(const struct admin_options *options, struct admin **out,
                        char error[admin_error_size]);
 

@@ -71,7 +71,7 @@ static void put_dialects(const struct dialect_set *set, struct json_writer *json
 static void put_ledger(const struct admin_call *call, struct json_writer *json)
 {
     const struct prefix_ledger *ledger = knowledge_ledger(proxy_knowledge(*call->options->proxy));
-    struct kv_feeder *feeder = call->options->feeder != NULL ? *call->options->feeder : NULL;
+    struct kv_feeder *feeder = admin_feeder(call->options);
     struct prefix_ledger_usage usage;
 
     if (ledger == NULL) {

@@ -16,11 +16,6 @@ struct decision_copy {
     _Alignas(uint64_t) uint8_t receipt[receipt_size_max];
 };
 
-static struct scribe *decision_scribe(const struct admin_options *options)
-{
-    return options->scribe != NULL ? *options->scribe : NULL;
-}
-
 static void decision_copy(struct decision_copy *copy, const struct chronicle_decision *decision)
 {
     copy->decision = *decision;
@@ -48,7 +43,7 @@ static uint32_t decision_copy_list(struct scribe *scribe, const struct decision_
 uint32_t decision_list_put(const struct admin_options *options, const struct decision_query *query,
                            uint64_t *serial, struct json_writer *json)
 {
-    struct scribe *scribe = decision_scribe(options);
+    struct scribe *scribe = admin_scribe(options);
     struct decision_copy *copies = malloc(decision_list_max * sizeof(*copies));
     uint32_t count = 0;
 
@@ -72,7 +67,7 @@ uint32_t decision_list_put(const struct admin_options *options, const struct dec
 bool decision_list_find(const struct admin_options *options, struct slice id,
                         struct json_writer *json)
 {
-    struct scribe *scribe = decision_scribe(options);
+    struct scribe *scribe = admin_scribe(options);
     struct chronicle_decision decision;
     struct decision_copy copy;
 

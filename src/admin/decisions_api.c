@@ -31,7 +31,7 @@ struct admin_result decisions_api_list(const struct admin_call *call, struct jso
 
 static const char *decisions_api_why_not_found(const struct admin_options *options)
 {
-    if (options->scribe == NULL || *options->scribe == NULL) {
+    if (admin_scribe(options) == NULL) {
         return "decisions are not kept, since requests are not counted (metrics.enabled)";
     }
     return (*options->config)->decisions.keep == 0 ? "decisions are not kept (decisions.keep)"

@@ -71,7 +71,7 @@ static void ask_proxy(const struct proxy *proxy, struct sources *sources,
 
 static bool write_page(const struct admin_options *options, uint64_t now_ms, struct text *page)
 {
-    struct kv_feeder *feeder = options->feeder != NULL ? *options->feeder : NULL;
+    struct kv_feeder *feeder = admin_feeder(options);
     struct sources sources;
     struct metrics_page_input input = {
         .fleet = options->fleet,
@@ -89,8 +89,8 @@ static bool write_page(const struct admin_options *options, uint64_t now_ms, str
         input.events = metrics_response_events_of;
         input.events_owner = feeder;
     }
-    if (options->scribe != NULL && *options->scribe != NULL) {
-        scribe_totals(*options->scribe, &sources.scribe);
+    if (admin_scribe(options) != NULL) {
+        scribe_totals(admin_scribe(options), &sources.scribe);
         input.scribe = &sources.scribe;
     }
     sources.process = (struct process_figures){.start_ms = options->process_start_ms};

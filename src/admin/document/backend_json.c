@@ -38,7 +38,7 @@ static void put_backend_load(const struct load *load, uint64_t now_ms, struct js
 static void put_backend_events(const struct admin_options *options, const struct backend *backend,
                                struct json_writer *json)
 {
-    struct kv_feeder *feeder = options->feeder != NULL ? *options->feeder : NULL;
+    struct kv_feeder *feeder = admin_feeder(options);
     struct kv_feed_status status;
     bool has_feed = feeder != NULL && kv_feeder_status(feeder, backend->id, &status);
 

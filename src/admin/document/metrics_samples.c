@@ -147,77 +147,52 @@ static void take_tokenizer(struct metrics_row *row, const struct dialect *dialec
     row->values[METRIC_TOKENIZER_REVOKED] = (uint64_t)__builtin_popcount(revoked);
 }
 
-static void take_proxy(uint64_t *values, const struct proxy_totals *totals)
-{
-    values[METRIC_RECEIVED] = totals->request_count;
-    values[METRIC_IN_FLIGHT] = totals->in_flight;
-    values[METRIC_CONNECTIONS] = totals->connection_count;
-    values[METRIC_RETRIES] = totals->retry_count;
-    values[METRIC_BODY_MEMORY] = totals->body_memory;
-    values[METRIC_BUFFERS] = totals->buffers_in_use;
-    values[METRIC_UPSTREAM_IDLE] = totals->upstream_idle;
-    values[METRIC_UPSTREAM_OPENED] = totals->upstream_opened;
-    values[METRIC_UPSTREAM_REUSED] = totals->upstream_reused;
-}
-
-static void take_known(uint64_t *values, const struct knowledge_status *known)
-{
-    values[METRIC_INDEX_MEMORY] = known->index.memory;
-    values[METRIC_INDEX_RUNS] = known->index.run_count;
-    values[METRIC_INDEX_EVICTIONS] = known->index.evictions;
-    values[METRIC_INDEX_EXPIRIES] = known->index.expiries;
-    values[METRIC_LETTERS_LOST] = known->letters_lost;
-}
-
-static void take_ledger(uint64_t *values, const struct metrics_page_input *input)
-{
-    values[METRIC_LEDGER_MEMORY] = input->ledger->memory;
-    values[METRIC_LEDGER_LIMIT] = input->ledger->limit;
-    values[METRIC_LEDGER_RUNS] = input->ledger->run_count;
-    values[METRIC_LEDGER_REFUSED] = input->ledger->refused;
-    values[METRIC_EVENTS_STRAYS] = input->stray_count;
-}
-
-static void take_scribe(uint64_t *values, const struct scribe_totals *scribe)
-{
-    values[METRIC_LOG_LINES] = scribe->written;
-    values[METRIC_LOG_DROPPED] = scribe->dropped_lines;
-    values[METRIC_SPANS_EXPORTED] = scribe->exported;
-    values[METRIC_SPANS_DROPPED] = scribe->dropped_spans;
-    values[METRIC_RECEIPTS_LOST] = scribe->lost;
-}
-
-static void take_process(uint64_t *values, const struct process_figures *process)
-{
-    values[METRIC_PROCESS_CPU] = process->cpu_us;
-    values[METRIC_PROCESS_RESIDENT] = process->resident_bytes;
-    values[METRIC_PROCESS_VIRTUAL] = process->virtual_bytes;
-    values[METRIC_PROCESS_OPEN_FDS] = process->open_fds;
-    values[METRIC_PROCESS_MAX_FDS] = process->max_fds;
-    values[METRIC_PROCESS_START] = process->start_ms;
-}
-
 static void take_router(uint64_t *values, const struct metrics_page_input *input)
 {
     values[METRIC_WORKERS] = input->worker_count;
     if (input->totals != NULL) {
-        take_proxy(values, input->totals);
+        values[METRIC_RECEIVED] = input->totals->request_count;
+        values[METRIC_IN_FLIGHT] = input->totals->in_flight;
+        values[METRIC_CONNECTIONS] = input->totals->connection_count;
+        values[METRIC_RETRIES] = input->totals->retry_count;
+        values[METRIC_BODY_MEMORY] = input->totals->body_memory;
+        values[METRIC_BUFFERS] = input->totals->buffers_in_use;
+        values[METRIC_UPSTREAM_IDLE] = input->totals->upstream_idle;
+        values[METRIC_UPSTREAM_OPENED] = input->totals->upstream_opened;
+        values[METRIC_UPSTREAM_REUSED] = input->totals->upstream_reused;
     }
     if (input->known != NULL) {
-        take_known(values, input->known);
+        values[METRIC_INDEX_MEMORY] = input->known->index.memory;
+        values[METRIC_INDEX_RUNS] = input->known->index.run_count;
+        values[METRIC_INDEX_EVICTIONS] = input->known->index.evictions;
+        values[METRIC_INDEX_EXPIRIES] = input->known->index.expiries;
+        values[METRIC_LETTERS_LOST] = input->known->letters_lost;
     }
     if (input->ledger != NULL) {
-        take_ledger(values, input);
+        values[METRIC_LEDGER_MEMORY] = input->ledger->memory;
+        values[METRIC_LEDGER_LIMIT] = input->ledger->limit;
+        values[METRIC_LEDGER_RUNS] = input->ledger->run_count;
+        values[METRIC_LEDGER_REFUSED] = input->ledger->refused;
+        values[METRIC_EVENTS_STRAYS] = input->stray_count;
     }
     if (input->scribe != NULL) {
-        take_scribe(values, input->scribe);
+        values[METRIC_LOG_LINES] = input->scribe->written;
+        values[METRIC_LOG_DROPPED] = input->scribe->dropped_lines;
+        values[METRIC_SPANS_EXPORTED] = input->scribe->exported;
+        values[METRIC_SPANS_DROPPED] = input->scribe->dropped_spans;
+        values[METRIC_RECEIPTS_LOST] = input->scribe->lost;
     }
     if (input->recorded != NULL) {
         values[METRIC_RECORDED] = input->recorded->recorded;
         values[METRIC_RECORD_DROPPED] = input->recorded->dropped;
     }
     if (input->process != NULL) {
-        take_process(values, input->process);
+        values[METRIC_PROCESS_CPU] = input->process->cpu_us;
+        values[METRIC_PROCESS_RESIDENT] = input->process->resident_bytes;
+        values[METRIC_PROCESS_VIRTUAL] = input->process->virtual_bytes;
+        values[METRIC_PROCESS_OPEN_FDS] = input->process->open_fds;
+        values[METRIC_PROCESS_MAX_FDS] = input->process->max_fds;
+        values[METRIC_PROCESS_START] = input->process->start_ms;
     }
 }
 

@@ -72,7 +72,7 @@ static uint32_t overview_count_backends(const struct fleet *fleet)
 static void snapshot_open(struct snapshot *snapshot, const struct admin_options *options,
                           const struct overview_request *request)
 {
-    struct scribe *scribe = options->scribe != NULL ? *options->scribe : NULL;
+    struct scribe *scribe = admin_scribe(options);
     uint32_t backend_count = overview_count_backends(options->fleet);
 
     *snapshot = (struct snapshot){.is_kept = scribe != NULL};
