@@ -48,6 +48,14 @@ struct outlet_message {
     uint32_t count; // may be more than request_frame_max: later frames replace the last
 };
 
+// The size of the next frame; -1: no message has come.
+static int outlet_receive_frame(struct kv_outlet_socket *socket, uint8_t bytes[request_size_max])
+{
+    int size = zmq_recv(socket->handle, bytes, request_size_max, ZMQ_DONTWAIT);
+    ASSERT(size != -1 || errno == EAGAIN || errno == EINTR);
+    return size;
+}
+
 // False: no message has come.
 static bool outlet_receive(struct kv_outlet_socket *socket, struct outlet_message *out)
 {
@@ -56,10 +64,9 @@ static bool outlet_receive(struct kv_outlet_socket *socket, struct outlet_messag
 
     for (out->count = 0; has_more != 0; out->count++) {
         uint32_t at = out->count < request_frame_max ? out->count : request_frame_max - 1;
-        int size = zmq_recv(socket->handle, out->bytes[at], request_size_max, ZMQ_DONTWAIT);
+        int size = outlet_receive_frame(socket, out->bytes[at]);
+        ASSERT(size != -1 || out->count == 0); // frames of one message arrive together
         if (size == -1) {
-            ASSERT(out->count == 0); // frames of one message arrive together
-            ASSERT(errno == EAGAIN || errno == EINTR);
             return false;
         }
         out->frames[at] = slice_of(out->bytes[at], (size_t)size);

@@ -73,15 +73,7 @@ static size_t write_time(char *to, size_t capacity)
     return size + (size_t)snprintf(to + size, capacity - size, ".%03uZ", (unsigned)(now_ms % 1000));
 }
 
-// How many bytes there are now; cut where they do not fit.
-static size_t add_format(char *line, size_t size, const char *format, va_list args)
-{
-    int added = vsnprintf(line + size, message_size_max - size, format, args);
-    size += added < 0 ? 0 : (size_t)added;
-    return size < message_size_max - 1 ? size : message_size_max - 1;
-}
-
-// Bytes that may be no UTF-8, as JSON wants it.
+// JSON needs UTF-8: other bytes become question marks.
 static void add_message(struct text *line, char *message, size_t size)
 {
     if (!utf8_is_valid(slice_of(message, size))) {
@@ -142,19 +134,31 @@ static bool is_wanted(enum log_level level)
     return (int)level <= atomic_load_explicit(&level_max, memory_order_relaxed);
 }
 
-void log_line(enum log_level level, const char *format, ...)
+__attribute__((format(printf, 3, 0))) static void log_write(enum log_level level, uint32_t held,
+                                                            const char *format, va_list args)
 {
-    if (!is_wanted(level)) {
-        return;
-    }
     int saved_errno = errno;
     char message[message_size_max];
-    va_list args;
-    va_start(args, format);
-    size_t size = add_format(message, 0, format, args);
-    va_end(args);
+    size_t room = held > 0 ? message_size_max - held_size_max : message_size_max - 1;
+    int written = vsnprintf(message, sizeof(message), format, args);
+    size_t size = written < 0 ? 0 : (size_t)written;
+
+    size = size < room ? size : room;
+    if (held > 0) {
+        size += (size_t)snprintf(message + size, held_size_max, " (%u more like this)", held);
+    }
     log_write_line(level, message, size);
     errno = saved_errno;
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
+    if (is_wanted(level)) {
+        va_list args;
+        va_start(args, format);
+        log_write(level, 0, format, args);
+        va_end(args);
+    }
 }
 
 void log_line_seldom(enum log_level level, uint64_t about, const char *format, ...)
@@ -163,20 +167,11 @@ void log_line_seldom(enum log_level level, uint64_t about, const char *format, .
     uint64_t hash = hash_pair((uintptr_t)format, about);
     uint64_t key = hash != 0 ? hash : 1;
 
-    if (!is_wanted(level) ||
-        !log_limit_pass(&limit, key, clock_monotonic_ns() / 1000000, log_pause_ms, &held)) {
-        return;
+    if (is_wanted(level) &&
+        log_limit_pass(&limit, key, clock_monotonic_ns() / 1000000, log_pause_ms, &held)) {
+        va_list args;
+        va_start(args, format);
+        log_write(level, held, format, args);
+        va_end(args);
     }
-    int saved_errno = errno;
-    char message[message_size_max];
-    va_list args;
-    va_start(args, format);
-    size_t size = add_format(message, 0, format, args);
-    va_end(args);
-    if (held > 0) {
-        size = size < message_size_max - held_size_max ? size : message_size_max - held_size_max;
-        size += (size_t)snprintf(message + size, held_size_max, " (%u more like this)", held);
-    }
-    log_write_line(level, message, size);
-    errno = saved_errno;
 }

@@ -185,8 +185,8 @@ enum field_kind {
 
 struct kv_event_field {
     const char *name;
-    enum field_kind kind;
     size_t offset; // of texts, numbers and sizes
+    enum field_kind kind;
     bool may_lack;
 };
 
@@ -299,27 +299,27 @@ static void add_field(struct text *out, struct kv_hash_form form, const struct k
 
 #define OFFSET(member) offsetof(struct kv_event, member)
 static const struct kv_event_field stored_fields[] = {
-    {"type", FIELD_TYPE, 0, false},
-    {"block_hashes", FIELD_HASHES, 0, false},
-    {"parent_block_hash", FIELD_PARENT, 0, false},
-    {"token_ids", FIELD_TOKENS, 0, false},
-    {"block_size", FIELD_SIZE, OFFSET(block_tokens), false},
-    {"lora_id", FIELD_NUMBER, OFFSET(lora_id), false},
-    {"medium", FIELD_TEXT, OFFSET(medium), false},
-    {"lora_name", FIELD_TEXT, OFFSET(lora_name), false},
-    {"extra_keys", FIELD_EXTRA_KEYS, 0, true},
-    {"group_idx", FIELD_GROUP, 0, true},
-    {"kv_cache_spec_kind", FIELD_TEXT, OFFSET(spec_kind), true},
-    {"kv_cache_spec_sliding_window", FIELD_NUMBER, OFFSET(window), true},
-    {"locality", FIELD_TEXT, OFFSET(locality), true},
+    {"type", 0, FIELD_TYPE, false},
+    {"block_hashes", 0, FIELD_HASHES, false},
+    {"parent_block_hash", 0, FIELD_PARENT, false},
+    {"token_ids", 0, FIELD_TOKENS, false},
+    {"block_size", OFFSET(block_tokens), FIELD_SIZE, false},
+    {"lora_id", OFFSET(lora_id), FIELD_NUMBER, false},
+    {"medium", OFFSET(medium), FIELD_TEXT, false},
+    {"lora_name", OFFSET(lora_name), FIELD_TEXT, false},
+    {"extra_keys", 0, FIELD_EXTRA_KEYS, true},
+    {"group_idx", 0, FIELD_GROUP, true},
+    {"kv_cache_spec_kind", OFFSET(spec_kind), FIELD_TEXT, true},
+    {"kv_cache_spec_sliding_window", OFFSET(window), FIELD_NUMBER, true},
+    {"locality", OFFSET(locality), FIELD_TEXT, true},
 };
 
 static const struct kv_event_field removed_fields[] = {
-    {"type", FIELD_TYPE, 0, false},
-    {"block_hashes", FIELD_HASHES, 0, false},
-    {"medium", FIELD_TEXT, OFFSET(medium), false},
-    {"group_idx", FIELD_GROUP, 0, true},
-    {"locality", FIELD_TEXT, OFFSET(locality), true},
+    {"type", 0, FIELD_TYPE, false},
+    {"block_hashes", 0, FIELD_HASHES, false},
+    {"medium", OFFSET(medium), FIELD_TEXT, false},
+    {"group_idx", 0, FIELD_GROUP, true},
+    {"locality", OFFSET(locality), FIELD_TEXT, true},
 };
 #undef OFFSET
 
