@@ -227,10 +227,10 @@ static void apply_removed(struct kv_holdings *holdings, const struct kv_notice *
         if (i % portion == 0) {
             prefetch_names(holdings, notice, i);
         }
-        uint32_t told = notice->copies_left != NULL ? notice->copies_left[i] : UINT32_MAX;
+        uint32_t copies = notice->copies_left != NULL ? notice->copies_left[i] : UINT32_MAX;
         removals->hashes[removals->count] = notice->hashes[i];
         removals->copies_left[removals->count] =
-            told != UINT32_MAX ? (int64_t)told : kv_names_one_less;
+            copies != UINT32_MAX ? (int64_t)copies : kv_names_one_less;
         if (++removals->count == portion) {
             kv_holdings_settle(holdings);
         }

@@ -49,7 +49,7 @@ static const char ranvier[] =
     "{'event':'evicted','prefix_hash':'a1b2','timestamp_ms':2,'backend_id':7},"
     "{'event':'lost','prefix_hash':'a1b2'},{'event':'evicted'}]}";
 
-// The hash is none of ours: what went cannot be told from the rest.
+// The hash is not one of ours, so the evicted blocks are unknown.
 TEST(an_eviction_by_a_foreign_hash_clears_and_a_load_says_nothing)
 {
     CHECK_STR(read_all(ranvier), "unknown\ncleared\nunknown at 2: its type is not known\n"

@@ -556,7 +556,7 @@ static const char *notices_of_size(uint32_t hashes, uint32_t tokens)
 
 enum { prefetched_blocks = 40, prefetched_tokens = prefetched_blocks * 16 };
 
-// Hashes that were told before their notice.
+// Hashes that were prefetched before their notice.
 struct prefetched {
     uint32_t count;
     uint64_t hashes[prefetched_blocks];
@@ -689,7 +689,8 @@ static enum prefix_tier tier_of(const char *medium)
 }
 
 // The event as a format can write it: without the fields that the release lacks.
-static struct kv_event told(const struct kv_event *event, const struct kv_event_format *format)
+static struct kv_event as_written(const struct kv_event *event,
+                                  const struct kv_event_format *format)
 {
     struct kv_event left = *event;
     bool is_stored = event->kind == KV_EVENT_STORED;
@@ -768,7 +769,7 @@ static void check_random_batch(struct rng *rng, struct kv_hash_form form)
     CHECK(!inner.overflow && !outer.overflow);
     CHECK(kv_reader_begin(shared_reader(), text_slice(&outer)) == STATUS_OK);
     for (uint32_t i = 0; i < count; i++) {
-        struct kv_event expected = told(&events[i].event, form.format);
+        struct kv_event expected = as_written(&events[i].event, form.format);
         CHECK(kv_reader_next(shared_reader(), &notice) == STATUS_OK);
         CHECK(is_said(&notice, &expected));
     }

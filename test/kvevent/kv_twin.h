@@ -38,7 +38,7 @@ struct twin_orphan {
     struct kv_notice notice; // with memory of its own
     bool *is_gone;
     bool is_adopted;
-    uint64_t told_ms;
+    uint64_t stored_ms;
 };
 
 struct kv_twin {
@@ -49,7 +49,7 @@ struct kv_twin {
     uint64_t name_count;
     struct twin_name *names[twin_heads];
     struct twin_key *keys[twin_heads];
-    struct twin_orphan *orphans; // the first one told first
+    struct twin_orphan *orphans; // the oldest first
 };
 
 static inline struct twin_name **twin_find(struct kv_twin *twin, uint64_t hash,
@@ -198,8 +198,9 @@ static inline void twin_keep(struct kv_twin *twin, const struct kv_notice *notic
     struct twin_orphan *orphan = malloc(sizeof(*orphan) + hashes_size + tokens_size);
     ASSERT(orphan != NULL);
     char *at = (char *)(orphan + 1);
-    *orphan = (struct twin_orphan){
-        .notice = *notice, .is_gone = calloc(notice->hash_count, sizeof(bool)), .told_ms = now_ms};
+    *orphan = (struct twin_orphan){.notice = *notice,
+                                   .is_gone = calloc(notice->hash_count, sizeof(bool)),
+                                   .stored_ms = now_ms};
     ASSERT(orphan->is_gone != NULL);
     orphan->notice.hashes = memcpy(at, notice->hashes, hashes_size);
     orphan->notice.tokens = memcpy(at + hashes_size, notice->tokens, tokens_size);
@@ -320,7 +321,7 @@ static inline void twin_stored(struct kv_twin *twin, const struct kv_notice *not
 static inline void kv_twin_apply(struct kv_twin *twin, const struct kv_notice *notice,
                                  uint64_t now_ms)
 {
-    while (twin->orphans != NULL && now_ms >= twin->orphans->told_ms + kv_orphan_age_ms) {
+    while (twin->orphans != NULL && now_ms >= twin->orphans->stored_ms + kv_orphan_age_ms) {
         twin_drop_orphan(&twin->orphans);
     }
     if (notice->is_remote ||

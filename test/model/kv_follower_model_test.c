@@ -169,7 +169,7 @@ static void answer(struct world *world, struct engine *engine)
         uint64_t number = engine->replay_next > oldest ? engine->replay_next : oldest;
         struct batch batch;
         if (chance(world, 1)) {
-            engine->is_replaying = false; // and no end is ever told
+            engine->is_replaying = false; // and its end never comes
         } else if (number == engine->log_count) {
             engine->is_replaying = false;
             kv_follower_replay_ended(engine->follower, world->now_ms);
@@ -263,7 +263,7 @@ static void run(struct world *world, uint32_t steps, bool publishes)
 }
 
 // The holdings of a follower that saw every message from number `since` on.
-static void tell_since(const struct engine *engine, uint64_t since, uint32_t *copies)
+static void copies_since(const struct engine *engine, uint64_t since, uint32_t *copies)
 {
     for (uint64_t i = since; i < engine->log_count; i++) {
         for (uint32_t j = 0; j < engine->log[i].count; j++) {
@@ -310,22 +310,22 @@ static bool is_true(const struct world *world, uint32_t index)
     const struct engine *engine = &world->engines[index];
     bool is_live = kv_follower_state(engine->follower) == KV_LIVE;
     uint64_t since = kv_follower_since(engine->follower);
-    uint32_t told[block_count + 1] = {0};
+    uint32_t reported[block_count + 1] = {0};
 
-    tell_since(engine, since, told);
+    copies_since(engine, since, reported);
     for (uint64_t name = 1; name <= block_count; name++) {
         uint64_t names[8];
         uint64_t keys[8];
         uint32_t count = path_of(engine, name, names, keys);
         uint32_t matched = batch_match(world->ledger, index, keys, count);
         uint32_t held = held_of(names, count, engine->copies);
-        uint32_t known = held_of(names, count, told);
-        // Where blocks follow each other, some that were told may have no place.
+        uint32_t known = held_of(names, count, reported);
+        // Where blocks follow each other, some reported ones may have no place.
         bool is_right = is_live           ? matched == held
                         : engine->is_deep ? matched <= held
                                           : matched == known && matched <= held;
         if (!is_right) {
-            printf("# engine %u, block %" PRIu64 ": matched %u, held %u, told since %" PRIu64
+            printf("# engine %u, block %" PRIu64 ": matched %u, held %u, reported since %" PRIu64
                    " %u, %s\n",
                    index, name, matched, held, since, known, is_live ? "live" : "learning");
             return false;

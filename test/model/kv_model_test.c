@@ -281,7 +281,7 @@ static void step(struct world *world)
     } else if (draw < 20) {
         world->epochs[backend]++; // another process, unnoticed
     } else if (draw < 1000) {
-        // A first size is not known before a true store was told.
+        // The block size is unknown before a true store.
         if (world->twins[backend].block_tokens != 0) {
             say_noise(world, backend);
         }

@@ -42,7 +42,8 @@ enum {
 
 struct bpe_options {
     // By id: the bytes of each token as they are in a text, no two alike.  Empty: an unused id, or
-    // a token that merging cannot use.  With `by_character` a token has "▁" (U+2581) for a space.
+    // a token that merging cannot use.  Without `by_character`, every byte that occurs in UTF-8 has
+    // a token.  With it, a token has "▁" (U+2581) for a space.
     const struct slice *tokens;
     uint32_t token_count;
     const struct bpe_merge *merges;

@@ -207,8 +207,8 @@ bool bpe_cuts_init(struct bpe_cuts *cuts, const struct bpe_options *options,
                    const struct bpe_symbols *symbols)
 {
     *cuts = (struct bpe_cuts){
-        .is_off = options->by_character ? merges_strangers(options, symbols) : !symbols->is_total,
-        .is_narrow = !options->by_character || !symbols->is_total,
+        .is_off = options->by_character && merges_strangers(options, symbols),
+        .is_narrow = !symbols->has_bytes,
         .folds_space = options->by_character,
         .before = calloc(bpe_cuts_mark_count, 1),
         .behind = calloc(bpe_cuts_mark_count, 1),
@@ -225,7 +225,7 @@ bool bpe_cuts_init(struct bpe_cuts *cuts, const struct bpe_options *options,
                             options->tokens[options->merges[i].right]);
         }
         mark_broken(reading);
-        if (options->by_character && !symbols->is_total) {
+        if (options->by_character && !symbols->has_bytes) {
             mark_lost(cuts, symbols);
         }
         cuts_fill_ascii(cuts);

@@ -75,18 +75,14 @@ bool bpe_symbols_init(struct bpe_symbols *symbols, const struct bpe_options *opt
     };
     if (options->by_character) {
         memcpy(symbols->byte_ids, options->byte_ids, sizeof(symbols->byte_ids));
-        symbols->is_total = symbols->has_bytes;
         return symbols_add_characters(symbols, options);
     }
     memset(symbols->byte_ids, 0xff, sizeof(symbols->byte_ids));
-    uint32_t known = 0;
     for (uint32_t id = 0; id < options->token_count; id++) {
         if (options->tokens[id].size == 1) {
-            known += symbols->byte_ids[options->tokens[id].bytes[0]] == bpe_no_id;
             symbols->byte_ids[options->tokens[id].bytes[0]] = id;
         }
     }
-    symbols->is_total = known == 256;
     return true;
 }
 
@@ -142,33 +138,16 @@ static void symbol_write_character(const struct bpe_symbols *symbols, struct sym
     }
 }
 
-static void symbol_write_bytes(const struct bpe_symbols *symbols, struct symbol_list *list,
-                               struct slice text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        uint32_t id = symbols->byte_ids[text.bytes[i]];
-        if (id != bpe_no_id) {
-            symbol_write_id(list, id);
-        } else {
-            symbol_write_unknown(symbols, list);
-        }
-    }
-}
-
 uint32_t bpe_symbols_write(const struct bpe_symbols *symbols, struct slice text, bool extra_space,
                            uint32_t *ids)
 {
-    if (!symbols->by_character && symbols->is_total) {
+    if (!symbols->by_character) {
         for (size_t i = 0; i < text.size; i++) {
             ids[i] = symbols->byte_ids[text.bytes[i]];
         }
         return (uint32_t)text.size;
     }
     struct symbol_list list = {.ids = ids};
-    if (!symbols->by_character) {
-        symbol_write_bytes(symbols, &list, text);
-        return list.count;
-    }
     if (extra_space) {
         symbol_write_character(symbols, &list, ' ');
     }

@@ -10,7 +10,6 @@
 struct bpe_symbols {
     bool by_character;
     bool has_bytes; // characters without a token become bytes
-    bool is_total;  // every byte, or every character, becomes at least one symbol of its own
     bool fuse_unknown;
     uint32_t unknown_id;
     uint32_t byte_ids[256];

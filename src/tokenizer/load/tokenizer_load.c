@@ -77,7 +77,9 @@ bool load_flag(struct tokenizer_draft *load, const struct json_value *value, con
 
 enum status load_finish(struct tokenizer_draft *load, bool is_read, struct tokenizer **out)
 {
-    enum status status = is_read && tokenizer_build(load, out) ? STATUS_OK : load->status;
+    bool is_built = is_read && tokenizer_build(load, out);
+    ASSERT(is_built == (load->status == STATUS_OK));
+    enum status status = load->status;
 
     vocabulary_fini(&load->vocabulary);
     free(load->merges);

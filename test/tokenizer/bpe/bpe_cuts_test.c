@@ -101,15 +101,9 @@ TEST(no_cut_beside_a_character_that_vanishes)
     drop(vocab);
 }
 
-TEST(no_cut_at_all_where_bytes_vanish_or_byte_tokens_merge)
+TEST(no_cut_at_all_where_byte_tokens_merge)
 {
     struct vocab *vocab = vocab_create();
-    vocab_merge(vocab, "a", "b");
-    make(vocab);
-    CHECK(!between("b", "a"));
-    drop(vocab);
-
-    vocab = vocab_create();
     vocab->options.by_character = true;
     vocab_add(vocab, slice_str("▁"));
     for (uint32_t byte = 0; byte < 256; byte++) {

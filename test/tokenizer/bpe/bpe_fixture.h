@@ -259,7 +259,7 @@ static inline struct vocab *any_vocab(struct rng *rng, uint32_t kinds)
     vocab->options.by_character = rng_below(rng, 2) == 0;
     vocab->options.ignore_merges = !vocab->options.by_character && rng_below(rng, 2) == 0;
     vocab->options.fuse_unknown = rng_below(rng, 2) == 0;
-    bool lacks = rng_below(rng, 4) == 0; // some bytes or characters
+    bool lacks = rng_below(rng, 4) == 0; // some characters
     if (rng_below(rng, 2) == 0) {
         vocab->options.unknown_id = vocab_add(vocab, slice_str("<unk>"));
     }
@@ -278,9 +278,6 @@ static inline struct vocab *any_vocab(struct rng *rng, uint32_t kinds)
         }
     } else {
         vocab_add_bytes(vocab);
-        for (uint32_t i = 0; lacks && i < 3; i++) {
-            vocab->tokens[rng_below(rng, 256)] = (struct slice){0};
-        }
     }
     uint32_t merges = rng_below(rng, 200);
     for (uint32_t i = 0; i < merges; i++) {

@@ -59,18 +59,3 @@ TEST(tokens_of_half_or_two_characters_are_not_symbols)
     bpe_symbols_fini(&symbols);
     free(vocab);
 }
-
-TEST(symbols_are_total_when_all_bytes_are_tokens)
-{
-    struct vocab *vocab = vocab_create();
-    vocab_add_bytes(vocab);
-    struct bpe_symbols symbols;
-    CHECK(bpe_symbols_init(&symbols, &vocab->options));
-    CHECK(symbols.is_total);
-    bpe_symbols_fini(&symbols);
-    vocab->tokens[200] = (struct slice){0};
-    CHECK(bpe_symbols_init(&symbols, &vocab->options));
-    CHECK(!symbols.is_total);
-    bpe_symbols_fini(&symbols);
-    free(vocab);
-}

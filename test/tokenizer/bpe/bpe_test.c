@@ -130,24 +130,6 @@ TEST(a_part_of_a_long_piece_is_not_a_whole_piece)
     free(vocab);
 }
 
-TEST(a_byte_without_a_token_vanishes_or_is_unknown)
-{
-    struct vocab *vocab = vocab_create();
-    vocab_merge(vocab, "a", "b");
-    CHECK_STR(encode(vocab, "a\x01\x02"
-                            "b"),
-              "ab");
-    vocab->options.unknown_id = vocab_add(vocab, slice_str("<unk>"));
-    CHECK_STR(encode(vocab, "a\x01\x02"
-                            "b"),
-              "a|<unk>|<unk>|b");
-    vocab->options.fuse_unknown = true;
-    CHECK_STR(encode(vocab, "a\x01\x02"
-                            "b\x03"),
-              "a|<unk>|b|<unk>");
-    free(vocab);
-}
-
 static struct vocab *character_vocab(void)
 {
     struct vocab *vocab = vocab_create();
