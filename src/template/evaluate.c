@@ -246,11 +246,11 @@ static struct value call_value(struct render *render, const struct value *callee
     }
 }
 
-static struct value evaluate_call(struct render *render, const struct expression *expression)
+// The same; the output of a macro becomes a string.
+static struct value call_captured(struct render *render, const struct value *callee,
+                                  const struct expression *expression)
 {
-    struct value scratch;
     bool is_printed;
-    const struct value *callee = evaluate(render, expression->first, &scratch);
     size_t mark = render->out->size;
     struct value result = call_value(render, callee, expression, &is_printed);
     return is_printed ? render_capture(render, mark) : result;
@@ -265,15 +265,12 @@ static struct value evaluate_method_call(struct render *render, const struct exp
     if (method != NULL && (member->hidden & 1u << subject->kind) == 0) {
         return call_builtin(render, method, subject, expression);
     }
-    bool is_printed;
     const struct value *callee = member_attribute(&render->room, subject, member, &scratch);
-    size_t mark = render->out->size;
-    struct value result = call_value(render, callee, expression, &is_printed);
-    return is_printed ? render_capture(render, mark) : result;
+    return call_captured(render, callee, expression);
 }
 
 // Expressions whose value does not lie anywhere yet.
-static struct value compute(struct render *render, const struct expression *expression)
+static struct value compute_expression(struct render *render, const struct expression *expression)
 {
     struct value scratch;
     const struct value *operand;
@@ -310,7 +307,8 @@ static struct value compute(struct render *render, const struct expression *expr
     case EXPRESSION_TEST:
         return evaluate_filter(render, expression);
     case EXPRESSION_CALL:
-        return evaluate_call(render, expression);
+        operand = evaluate(render, expression->first, &scratch);
+        return call_captured(render, operand, expression);
     default:
         ASSERT(expression->kind == EXPRESSION_METHOD_CALL);
         return evaluate_method_call(render, expression);
@@ -320,7 +318,7 @@ static struct value compute(struct render *render, const struct expression *expr
 static const struct value *
 evaluate_computed(struct render *render, const struct expression *expression, struct value *scratch)
 {
-    *scratch = compute(render, expression);
+    *scratch = compute_expression(render, expression);
     if (render->room.status != STATUS_OK) {
         *scratch = value_none(); // it may point to memory that could not be taken
     }
