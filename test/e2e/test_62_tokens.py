@@ -212,7 +212,7 @@ def test_a_tokenizer_that_is_refused_is_named_and_its_models_go_by_text(standin,
     path.write_text(json.dumps(content))
     engine = standin("a", models=["m"])
     router = warmpath(engine, tokenizer=model, **FAST)
-    assert "NFKC" in router.stderr() and "go by text" in router.stderr()
+    assert "NFKC" in router.stderr() and "are routed by text" in router.stderr()
     assert router.post("/v1/chat/completions", CHAT).status == 200
 
 
