@@ -30,16 +30,16 @@ static const struct certify_way {
 enum { WAY_TOKENIZE, WAY_TOKENIZE_V1, WAY_RENDER, WAY_LLAMA, WAY_NONE };
 
 // The endpoints to try, in order, until the engine has one.
-static const uint8_t ways_of[][4] = {
+static const uint8_t certify_ways[][4] = {
     [DIALECT_VLLM] = {WAY_TOKENIZE, WAY_RENDER, WAY_NONE},
     [DIALECT_SGLANG] = {WAY_TOKENIZE, WAY_TOKENIZE_V1, WAY_NONE},
     [DIALECT_TRTLLM] = {WAY_RENDER, WAY_NONE},
     [DIALECT_PLAIN] = {WAY_TOKENIZE, WAY_RENDER, WAY_LLAMA, WAY_NONE},
 };
 
-static const struct certify_way *way_of(const struct certify *certify)
+static const struct certify_way *certify_way_of(const struct certify *certify)
 {
-    uint8_t way = ways_of[certify->dialect->engine][certify->way];
+    uint8_t way = certify_ways[certify->dialect->engine][certify->way];
     return way == WAY_NONE ? NULL : &ways[way];
 }
 
@@ -49,8 +49,8 @@ static bool is_rendered(const struct certify_way *way, const struct certify_case
     return item->is_chat_only && way->form == FORM_TOKENIZE;
 }
 
-static const struct certify_way *way_for(const struct certify_way *way,
-                                         const struct certify_case *item)
+static const struct certify_way *certify_way_for(const struct certify_way *way,
+                                                 const struct certify_case *item)
 {
     return is_rendered(way, item) ? &ways[WAY_RENDER] : way;
 }
@@ -100,7 +100,7 @@ static bool compute_our_ids(struct certify *certify, const struct certify_case *
 
 bool certify_question(struct certify *certify, struct text *space, struct certify_question *out)
 {
-    const struct certify_way *way = way_of(certify);
+    const struct certify_way *way = certify_way_of(certify);
 
     for (; way != NULL && certify->case_index < certify_case_count(); certify->case_index++) {
         const struct certify_case *item = certify_case(certify->case_index);
@@ -108,7 +108,7 @@ bool certify_question(struct certify *certify, struct text *space, struct certif
         add_case_request(certify, item->members, space);
         *out = (struct certify_question){
             .name = item->name,
-            .path = item->is_completion ? way->text_path : way_for(way, item)->chat_path,
+            .path = item->is_completion ? way->text_path : certify_way_for(way, item)->chat_path,
             .body = text_slice(space),
         };
         if (!space->overflow && compute_our_ids(certify, item, out->body)) {
@@ -215,7 +215,7 @@ static enum certify_verdict end_case(struct certify *certify, enum certify_verdi
 static enum certify_verdict try_other_way(struct certify *certify)
 {
     certify->way++;
-    return way_of(certify) != NULL ? CERTIFY_ASK_ON : CERTIFY_IMPOSSIBLE;
+    return certify_way_of(certify) != NULL ? CERTIFY_ASK_ON : CERTIFY_IMPOSSIBLE;
 }
 
 static enum certify_verdict judge_text(struct certify *certify, struct slice body)
@@ -238,7 +238,7 @@ static bool is_busy(uint16_t status)
 
 enum certify_verdict certify_response(struct certify *certify, uint16_t status, struct slice body)
 {
-    const struct certify_way *way = way_of(certify);
+    const struct certify_way *way = certify_way_of(certify);
     const struct certify_case *item = certify_case(certify->case_index);
 
     ASSERT(way != NULL); // certify_question returned true

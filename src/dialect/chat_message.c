@@ -31,8 +31,10 @@ bool chat_refuse(struct chat_walk *walk, const char *format, ...)
 
 uint32_t chat_name_find(const char *const *names, uint32_t count, struct slice text)
 {
+    // The first byte alone tells most names apart.
+    uint8_t first = text.size > 0 ? text.bytes[0] : 0;
     uint32_t i = 0;
-    while (i < count && !slice_is(text, names[i])) {
+    while (i < count && (first != (uint8_t)names[i][0] || !slice_is(text, names[i]))) {
         i++;
     }
     return i;
