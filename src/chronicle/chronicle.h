@@ -20,11 +20,11 @@ enum { chronicle_no_slot = UINT32_MAX };
 // A backend as the keeper knows it, reported every second.
 struct chronicle_member {
     uint64_t id;
-    uint32_t slot; // in the fleet; below member_max
-    uint32_t pool;
-    bool is_usable;        // a rotation would include it
     uint64_t cache_tokens; // 0: unknown
-    float token_ms;        // for one uncached token
+    uint32_t slot;         // in the fleet; below member_max
+    uint32_t pool;
+    float token_ms; // for one uncached token
+    bool is_usable; // a rotation would include it
 };
 
 struct chronicle_options {

@@ -143,13 +143,32 @@ TEST(every_outcome_counts_where_it_should)
     chronicle_destroy(&chronicle);
 }
 
+enum { changes = 3 };
+
+// Every member has one more request than in the round before; those that joined have the first.
+static bool each_has_its_own(struct chronicle *chronicle, const struct chronicle_member *members,
+                             uint32_t round)
+{
+    struct chronicle_figures figures;
+    bool is_so = true;
+
+    for (uint32_t i = 0; i < world_member_max; i++) {
+        uint64_t id = members[i].id;
+        uint32_t stayed = (world_member_max - 1 - i) / changes;
+        note(chronicle, (struct receipt){.decision.chosen.backend = id, .outcome = RECEIPT_OK});
+        is_so = is_so && chronicle_backend(chronicle, members[i].slot, id, &figures) &&
+                figures.requests == 1 + (round < stayed ? round : stayed) &&
+                !chronicle_backend(chronicle, members[i].slot, id + world_member_max, &figures);
+    }
+    return is_so;
+}
+
 // Three leave in each round, and three others get their slots.
 TEST(a_slot_that_changes_hands_begins_without_requests)
 {
     struct chronicle *chronicle = make(4);
     struct chronicle_member members[world_member_max];
     struct chronicle_figures figures;
-    enum { changes = 3 };
 
     chronicle_tick(chronicle, begin_ms);
     for (uint32_t round = 0; round < 20; round++) {
@@ -159,16 +178,7 @@ TEST(a_slot_that_changes_hands_begins_without_requests)
                 .id = id, .slot = slot_of(id), .is_usable = true, .token_ms = 1};
         }
         chronicle_set_members(chronicle, members, world_member_max);
-        for (uint32_t i = 0; i < world_member_max; i++) {
-            uint64_t id = members[i].id;
-            uint32_t rounds = round < (world_member_max - 1 - i) / changes
-                                  ? round + 1
-                                  : 1 + (world_member_max - 1 - i) / changes;
-            note(chronicle, (struct receipt){.decision.chosen.backend = id, .outcome = RECEIPT_OK});
-            CHECK(chronicle_backend(chronicle, members[i].slot, id, &figures));
-            CHECK_EQ(figures.requests, rounds);
-            CHECK(!chronicle_backend(chronicle, members[i].slot, id + world_member_max, &figures));
-        }
+        CHECK(each_has_its_own(chronicle, members, round));
     }
     chronicle_set_members(chronicle, members, 0);
     CHECK(!chronicle_backend(chronicle, members[0].slot, members[0].id, &figures));
