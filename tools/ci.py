@@ -75,7 +75,6 @@ def run_lane(parts):
 
 def count_tests(parts):
     """The count of all runs; what an earlier run left was removed."""
-    status = {part.name: part.status for part in parts}
     total = tally.Count()
     for name, count in (
             ("test", tally.count_unit(ROOT / "build/debug/meson-logs/testlog.json")),

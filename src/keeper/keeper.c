@@ -208,6 +208,14 @@ static void keeper_report_members(struct keeper *keeper)
     scribe_unlock(keeper->scribe);
 }
 
+static void keeper_reopen_recording(struct keeper *keeper)
+{
+    if (keeper->recording != NULL) {
+        recording_drain(keeper->recording, loop_now_ms(keeper->loop)); // into the old file
+        recording_reopen(keeper->recording, keeper->config->record.size_max);
+    }
+}
+
 static void keeper_tick(struct timer *timer)
 {
     struct keeper *keeper = CONTAINER_OF(timer, struct keeper, tick);
@@ -219,6 +227,7 @@ static void keeper_tick(struct timer *timer)
     if (keeper->reload_pending && !keeper->draining) {
         keeper->reload_pending = false;
         keeper_reload(keeper);
+        keeper_reopen_recording(keeper);
     }
     if (keeper->recording != NULL) {
         recording_drain(keeper->recording, loop_now_ms(keeper->loop));
@@ -248,10 +257,7 @@ static void keeper_heard(void *owner, enum signal_kind kind)
         if (!keeper->draining) {
             keeper_reload(keeper);
         }
-        if (keeper->recording != NULL) {
-            recording_drain(keeper->recording, loop_now_ms(keeper->loop)); // into the old file
-            recording_reopen(keeper->recording, keeper->config->record.size_max);
-        }
+        keeper_reopen_recording(keeper);
         return;
     }
     if (kind == SIGNAL_REOPEN) {
