@@ -560,7 +560,7 @@ enum status json_close(struct json *json)
 }
 
 // The index of the name that `key` is, or name_count.
-static uint32_t find_name(struct slice key, const char *const *names, uint32_t name_count)
+static uint32_t json_find_name(struct slice key, const char *const *names, uint32_t name_count)
 {
     uint32_t i = 0;
     while (i < name_count && !json_string_is(key, names[i])) {
@@ -581,7 +581,7 @@ enum status json_find(struct slice text, const char *const *names, uint32_t name
     if (json_next(&json, &item) && item.value.kind == JSON_OBJECT) {
         json_enter(&json);
         while (json_next(&json, &item)) {
-            uint32_t i = find_name(item.key, names, name_count);
+            uint32_t i = json_find_name(item.key, names, name_count);
             if (i < name_count && json_skip(&json, &item.value)) {
                 found[i] = item.value;
             }

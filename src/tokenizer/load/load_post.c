@@ -145,7 +145,8 @@ static bool read_named_id(struct tokenizer_draft *load, const struct json_value 
 
     if (pair.kind == JSON_ARRAY) {
         struct json json = json_inside(pair.raw);
-        if (json_next_whole(&json, &item) && json_next_whole(&json, &item)) {
+        bool has_name = json_next_whole(&json, &item);
+        if (has_name && json_next_whole(&json, &item)) {
             return add_special_id(load, &item.value, ids);
         }
     }
