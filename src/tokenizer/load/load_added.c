@@ -149,7 +149,11 @@ bool load_added_tokens(struct tokenizer_draft *load, const struct json_value *va
     }
     load->added = calloc(count + 1, sizeof(*load->added));
     assigned.is_added = calloc((load->vocabulary.count + count) / 64 + 1, sizeof(uint64_t));
-    bool is_read = (load->added != NULL && assigned.is_added != NULL) || load_exhausted(load);
+    if (load->added == NULL || assigned.is_added == NULL) {
+        free(assigned.is_added);
+        return load_exhausted(load);
+    }
+    bool is_read = true;
     struct json json = json_inside(value->raw);
     while (is_read && json_next_whole(&json, &item)) {
         is_read = read_added_token(load, &assigned, &item.value);
