@@ -160,7 +160,8 @@ static bool sort_items(const struct builtin_call *call, const struct value_list 
                        const struct value_list *keys, bool reverse)
 {
     struct value_list *sorted = value_list_new(call->room, items->count);
-    const struct value **order = value_bytes_new(call->room, items->count * sizeof(order[0]));
+    const struct value **order =
+        value_bytes_new(call->room, items->count * sizeof(const struct value *));
     if (call->room->status != STATUS_OK) {
         return false;
     }

@@ -363,14 +363,15 @@ static void merge_keys(struct value_room *room, struct value_dict *dict)
         return;
     }
     struct arena before = *room->arena;
-    struct value_member **sorted = value_bytes_new(room, dict->count * sizeof(sorted[0]));
-    const struct value **keys = (const struct value **)(void *)sorted;
-    for (uint32_t i = 0; sorted != NULL && i < dict->count; i++) {
+    struct value_member **sorted =
+        value_bytes_new(room, dict->count * sizeof(struct value_member *));
+    if (sorted == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < dict->count; i++) {
         sorted[i] = &dict->members[i]; // its key is its first field
     }
-    if (sorted != NULL) {
-        value_sort(room, keys, dict->count, false);
-    }
+    value_sort(room, (const struct value **)(void *)sorted, dict->count, false);
     if (room->status != STATUS_OK) {
         return;
     }

@@ -31,7 +31,7 @@ void value_sort(struct value_room *room, const struct value **keys, uint32_t cou
 {
     struct arena before = *room->arena;
     const struct value **in = keys;
-    const struct value **out = value_bytes_new(room, count * sizeof(keys[0]));
+    const struct value **out = value_bytes_new(room, count * sizeof(const struct value *));
     for (uint64_t width = 1; width < count && room->status == STATUS_OK; width *= 2) {
         for (uint64_t at = 0; at < count; at += 2 * width) {
             uint32_t bounds[3] = {(uint32_t)at, lesser(at + width, count),
@@ -43,7 +43,7 @@ void value_sort(struct value_room *room, const struct value **keys, uint32_t cou
         out = swap;
     }
     if (in != keys) {
-        memcpy(keys, in, count * sizeof(keys[0]));
+        memcpy(keys, in, count * sizeof(const struct value *));
     }
     ASSERT(room->arena->bytes == before.bytes && room->arena->used >= before.used);
     *room->arena = before;
