@@ -99,6 +99,15 @@ static bool number_and_unit(const char *text, bool is_real, double *number, cons
     return is_number;
 }
 
+// A product of doubles may miss the whole number by its last bits: 1.001 * 1000.
+static bool kind_make_whole(double *number)
+{
+    double whole = round(*number);
+    bool is_whole = fabs(*number - whole) <= 1e-14 * whole;
+    *number = whole;
+    return is_whole;
+}
+
 static bool kind_parse_number(const struct config_kind *kind, const char *text, double *out)
 {
     double number;
@@ -110,7 +119,7 @@ static bool kind_parse_number(const struct config_kind *kind, const char *text, 
     for (const struct kind_unit *at = kind->number->units; at->name != NULL; at++) {
         if (strcasecmp(at->name, unit) == 0) {
             *out = number * at->factor;
-            return kind->number->is_stored_real || *out == floor(*out);
+            return kind->number->is_stored_real || kind_make_whole(out);
         }
     }
     return false;

@@ -2,6 +2,7 @@
 
 #include "config/option/option_kind.h"
 
+#include "base/base.h"
 #include "config/option/option.h"
 #include "test.h"
 
@@ -76,6 +77,30 @@ TEST(a_duration_without_a_unit_is_seconds)
     CHECK_EQ(number("timeouts.request", "24h"), 86400000);
     CHECK_EQ(number("timeouts.body", "1d"), -1);
     CHECK_EQ(number("timeouts.body", "0.5s"), -1);
+}
+
+TEST(a_fraction_of_a_unit_is_exact_or_refused)
+{
+    static const struct {
+        const struct config_kind *kind;
+        const char *text;
+        uint32_t number; // 0: refused
+    } cases[] = {
+        {&config_kind_milliseconds, "0.5", 500},
+        {&config_kind_milliseconds, "1.001s", 1001},
+        {&config_kind_milliseconds, "2.007", 2007},
+        {&config_kind_milliseconds, "1.5ms", 0},
+        {&config_kind_amount, "1.001k", 1001},
+        {&config_kind_amount, "1.0005k", 0},
+        {&config_kind_amount, "4.294967295g", UINT32_MAX},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        const struct config_option row = {.kind = cases[i].kind, .size = sizeof(uint32_t)};
+        struct text why = text_over(why_text, sizeof(why_text));
+        uint32_t field = 0;
+        CHECK_EQ(row.kind->read(&row, cases[i].text, &field, &why), cases[i].number > 0);
+        CHECK_EQ(field, cases[i].number);
+    }
 }
 
 TEST(a_refusal_names_the_accepted_forms_and_the_bounds)
