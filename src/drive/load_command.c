@@ -106,7 +106,8 @@ static bool read_warm_up(struct load_command *load, double total)
             "--warm-up needs a fraction such as 0.1, a number of requests or a time such as 10s",
             NULL);
     }
-    bool has_unit = word[strspn(word, "0123456789.")] != '\0';
+    // The last byte, since a number may have an exponent: 2e3.
+    bool has_unit = strchr("0123456789.", word[strlen(word) - 1]) == NULL;
     bool is_timed = load->flags.duration > 0;
     if (has_unit) {
         load->warm_up_s = value;

@@ -138,12 +138,13 @@ def test_cached_tokens_and_backends_are_reported(standin, warmpath, load):
     assert result["balance"] == pytest.approx(1, abs=0.1)
 
 
-def test_requests_of_the_warm_up_do_not_count(standin, load):
+@pytest.mark.parametrize("warm_up", ["0.5", "5e-1", "20", "2e1"])
+def test_requests_of_the_warm_up_do_not_count(standin, load, warm_up):
     engine = standin()
     engine.respond(CHAT, SSE_HEAD, token("a"), usage(), END)
     for number in range(5):
         engine.respond_once(CHAT, json_response(503, {}))
-    result = load(engine, workload="sharing", rate=50, requests=40, warm_up="0.5").json
+    result = load(engine, workload="sharing", rate=50, requests=40, warm_up=warm_up).json
     assert result["requests"]["counted"] == 20 and result["requests"]["ended"] == 40
     assert result["requests"]["failed"] == 0
 
