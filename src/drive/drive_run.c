@@ -92,7 +92,7 @@ void drive_run_destroy(struct drive_run **run_ptr)
     free(run);
 }
 
-void drive_run_sum(struct drive_run *run, struct figures *out)
+void drive_run_sum(const struct drive_run *run, struct figures *out)
 {
     drive_tally_sum(&run->tally, out);
 }

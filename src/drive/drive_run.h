@@ -50,7 +50,7 @@ void drive_run(struct drive_run *run);
 void drive_run_stop(struct drive_run *run);
 
 const struct drive_tally *drive_run_tally(const struct drive_run *run);
-void drive_run_sum(struct drive_run *run, struct figures *out); // reorders the samples
+void drive_run_sum(const struct drive_run *run, struct figures *out);
 struct drive_client_counts drive_run_counts(const struct drive_run *run);
 
 uint64_t drive_run_now_us(const struct drive_run *run);

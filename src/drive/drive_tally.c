@@ -134,7 +134,7 @@ void drive_tally_unsent(struct drive_tally *tally, bool counts)
     tally_add_error(tally, DRIVE_UNSENT, counts);
 }
 
-void drive_tally_sum(struct drive_tally *tally, struct figures *out)
+void drive_tally_sum(const struct drive_tally *tally, struct figures *out)
 {
     figures_sum(tally->samples, tally->sample_count, 0, tally->backend_count, out);
     out->failed_count = clamp(tally->error_count);

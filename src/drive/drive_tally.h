@@ -74,8 +74,7 @@ void drive_tally_end(struct drive_tally *tally, const struct drive_ending *endin
 // One that never was sent.
 void drive_tally_unsent(struct drive_tally *tally, bool counts);
 
-// Reorders the samples.
-void drive_tally_sum(struct drive_tally *tally, struct figures *out);
+void drive_tally_sum(const struct drive_tally *tally, struct figures *out);
 
 // The median time to the first token of what ended in the last seconds, in ms; negative: nothing
 // did.

@@ -2,7 +2,8 @@
 //
 // array.h -- arrays of the simulation that grow with the run.
 //
-// A run cannot go on without its memory, and no outside input causes the shortage: it asserts.
+// A run cannot go on without its memory: it asserts.  A trace, the only outside input that fills
+// one, is bounded by mooncake_size_max.
 #pragma once
 
 #include "base/base.h"
