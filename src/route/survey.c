@@ -22,7 +22,7 @@ bool survey_init(struct survey *survey, uint32_t target_count_max)
         .targets = calloc(target_count_max, sizeof(*survey->targets)),
         .backends = calloc(target_count_max, sizeof(struct backend *)),
         .costs = calloc(target_count_max, sizeof(*survey->costs)),
-        .hits = calloc(target_count_max, sizeof(*survey->hits)),
+        .hits = calloc((size_t)2 * target_count_max, sizeof(*survey->hits)),
         .reported_hits = calloc(target_count_max, sizeof(*survey->reported_hits)),
         .beliefs = calloc(target_count_max, sizeof(*survey->beliefs)),
     };
@@ -74,7 +74,7 @@ static void survey_note_reported(struct survey *survey, const struct route_reque
     ASSERT(hit->backend < survey->count_max && chain->block_tokens > 0);
     ASSERT(hit->blocks <= chain->key_count);
     if (belief->blocks == 0 && belief->reported_block == 0) {
-        ASSERT(survey->hit_count < survey->count_max);
+        ASSERT(survey->hit_count < 2 * survey->count_max);
         survey->hits[survey->hit_count++] = (struct prefix_hit){.backend = hit->backend};
     }
     belief->reported_block = chain->block_tokens;

@@ -50,6 +50,8 @@ struct survey {
     struct policy_target *targets;
     struct backend **backends; // of each target
     double *costs;             // of each target
+    // At most count_max from the index, where a backend whose holder moves during the match may be
+    // met twice, and one for each backend that only events report.
     struct prefix_hit *hits;
     struct prefix_hit *reported_hits;
     uint32_t hit_count;

@@ -3,6 +3,7 @@
 #include "base/prefill_curve.h"
 #include "base/reclaim.h"
 #include "fleet/load.h"
+#include "prefix/prefix_index_internal.h"
 #include "route/survey_internal.h"
 #include "test.h"
 
@@ -659,6 +660,35 @@ TEST(reported_blocks_of_one_request_are_gone_for_the_next)
     next.key_count = 1;
     take(&next, false);
     CHECK_EQ(target_of(backends[1])->matched_blocks, 0);
+    tear_down();
+}
+
+// The state that a match sees if the writer moves the holder behind it.
+static void double_holder(const struct backend *backend)
+{
+    const struct prefix_runs *runs = &knowledge_index(knowledge)->runs;
+    struct granule *run = granule_at(runs, find_own(runs, keys[0]));
+    _Atomic uint64_t *holder = find_holder(runs, run, backend->slot);
+    ASSERT(holder != NULL);
+    _Atomic uint64_t *other = &run->words[holder == run->words ? holder_words : 0];
+    for (uint32_t i = 0; i < holder_words; i++) {
+        PUT(&other[i], OWN(&holder[i]));
+    }
+}
+
+TEST(a_holder_met_twice_leaves_room_for_backends_that_only_events_report)
+{
+    set_up(2);
+    survey_fini(&survey);
+    ASSERT(survey_init(&survey, 2));
+    confirm(backends[0], keys, 4);
+    double_holder(backends[0]);
+    tell(backends[1], keys, 2, 0, PREFIX_GPU);
+    set_events(backends[1], BACKEND_EVENTS_LIVE);
+    take(&exact_request, false);
+    CHECK_EQ(survey.hit_count, 3);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 4);
+    CHECK_EQ(target_of(backends[1])->matched_blocks, 2);
     tear_down();
 }
 
