@@ -223,6 +223,7 @@ void account_route(struct exchange *x, const struct route_request *request,
     ASSERT(receipt->decision.chosen.backend == choice->backend->id);
 
     end_wait(x, now_us);
+    account_add(x, RECEIPT_STAGE_PARSE, request->parse_ns);
     account_add(x, RECEIPT_STAGE_TOKENIZE, request->hash_ns);
     account_add(x, RECEIPT_STAGE_MATCH, choice->match_ns);
     account_add(x, RECEIPT_STAGE_DECIDE, choice->decide_ns);

@@ -148,6 +148,7 @@ void route_read(struct route *route, const struct fleet_view *view, const struct
     route->is_timed = input->is_timed && route->clock_ns != NULL;
     route_lap(route);
     prompt_keys_read(&route->keys, input, out);
+    out->parse_ns = route_lap(route);
     if (route->keys.dialects != NULL && route_wants_ids(route, view, out)) {
         prompt_keys_encode(&route->keys, input, out);
     }
@@ -155,8 +156,8 @@ void route_read(struct route *route, const struct fleet_view *view, const struct
     if (group != NULL && is_hashed(route, group)) {
         prompt_keys_hash(&route->keys, view, group,
                          knowledge_traffic(route->knowledge, group->pool), input, out);
+        out->hash_ns = route_lap(route);
     }
-    out->hash_ns = route_lap(route);
 }
 
 void route_try_gone(struct route_tried *tried, const struct backend *backend)

@@ -71,7 +71,8 @@ struct route_request {
     bool by_token_ids;      // the keys are those of token ids, not of text
     struct route_chain others[route_size_max - 1];
     uint32_t other_count;
-    uint32_t hash_ns; // that route_read took, token ids included; 0: not timed
+    uint32_t parse_ns; // that it took to get the prompt; 0: not timed
+    uint32_t hash_ns;  // and to hash its blocks, token ids included; 0: also if it has no keys
 };
 
 struct route_tried {

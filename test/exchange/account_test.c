@@ -204,6 +204,21 @@ TEST(a_model_that_no_backend_serves_is_still_named)
     CHECK(stop());
 }
 
+TEST(a_request_without_a_body_is_timed_too_and_skips_the_hashing)
+{
+    struct receipt_parts parts;
+    struct rig_pair pair;
+    CHECK(start("policy: round_robin", 1, 0));
+    CHECK(rig_ask(&rig, RIG_GET, &pair));
+    CHECK(peer_send(pair.backend, RIG_OK));
+    CHECK(peer_expect(pair.client, RIG_OK));
+    CHECK(rig_becomes_idle(&rig));
+    const struct receipt *receipt = taken(&parts);
+    CHECK(receipt != NULL && receipt_is_timed(receipt));
+    CHECK_EQ(receipt->stage_ns[RECEIPT_STAGE_TOKENIZE], 0);
+    CHECK(stop());
+}
+
 TEST(a_client_that_leaves_is_gone)
 {
     struct receipt_parts parts;

@@ -188,11 +188,25 @@ TEST(routing_measures_its_stages_by_the_clock_that_it_was_given)
     struct route_request request;
     struct route_input input = {.api = PROMPT_CHAT, .body = slice_str(long_chat), .is_timed = true};
     route_read(route, fleet_view(fleet), &input, &request);
+    CHECK_EQ(request.parse_ns, 1000);
     CHECK_EQ(request.hash_ns, 1000);
     CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice), ROUTE_CHOSEN);
     CHECK_EQ(choice.match_ns, 1000);
     CHECK_EQ(choice.decide_ns, 1000);
     backend_end(choice.backend, false);
+    tear_down();
+}
+
+TEST(a_prompt_that_is_not_hashed_skips_that_stage)
+{
+    route_clock = read_fake;
+    set_up(&policy_round_robin);
+    route_clock = NULL;
+    struct route_request request;
+    struct route_input input = {.api = PROMPT_CHAT, .body = slice_str(long_chat), .is_timed = true};
+    route_read(route, fleet_view(fleet), &input, &request);
+    CHECK_EQ(request.parse_ns, 1000);
+    CHECK_EQ(request.hash_ns, 0);
     tear_down();
 }
 
