@@ -1,10 +1,6 @@
 #!/usr/bin/env python3
 """Rules for names and prose that a program can check.  Run by `make tidy`.
 
-    tools/prose.py                  fails on findings outside the folders of tools/prose_todo.txt
-    tools/prose.py --shrink         removes the folders that are clean from that list
-    tools/tidy.py --prose [PLACE]   reports, and fails on nothing
-
 - A static function name is defined in at most two files under src.
 - A struct tag is defined once under src.
 - No sentence of a comment or a document begins with What, Who or Whoever.  Questions, headings and
@@ -24,7 +20,6 @@ import sys
 import tokenize
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TODO = ROOT / "tools/prose_todo.txt"
 COLUMNS_MAX = 100
 RIDDLE = re.compile(r"(?:What|Who|Whoever)\b(?!['’]s )")
 IS_NO = re.compile(r"\bis no (?!longer\b)")
@@ -209,23 +204,10 @@ def check(root):
 
 
 def main():
-    listed = [line for line in TODO.read_text().splitlines() if line and not line.startswith("#")]
-    findings = [(path.relative_to(ROOT), line, message) for path, line, message in check(ROOT)]
-    found = {str(path.parent) for path, _, _ in findings}
-    if "--shrink" in sys.argv:
-        lines = [line for line in TODO.read_text().splitlines() if line.startswith("#") or line in found]
-        TODO.write_text("\n".join(lines) + "\n")
-        return 0
-    failed = False
+    findings = check(ROOT)
     for path, line, message in findings:
-        if str(path.parent) not in listed:
-            print(f"{path}:{line}: {message}")
-            failed = True
-    for folder in listed:
-        if folder not in found:
-            print(f"tools/prose_todo.txt: {folder} is clean: remove its line (tools/prose.py --shrink)")
-            failed = True
-    return 1 if failed else 0
+        print(f"{path.relative_to(ROOT)}:{line}: {message}")
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

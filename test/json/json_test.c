@@ -384,7 +384,7 @@ TEST(finding_fails_when_anything_after_the_field_is_malformed)
     CHECK_EQ(found.kind, JSON_NUMBER);
 }
 
-TEST(a_document_that_is_no_object_has_no_fields)
+TEST(a_document_other_than_an_object_has_no_fields)
 {
     static const char *const names[] = {"model"};
     static const char *const texts[] = {"[\"model\",\"a\"]", "\"model\"", "null",

@@ -861,7 +861,7 @@ TEST(a_message_that_is_not_a_batch_forgets_all_holdings)
     scene_close(scene);
 }
 
-TEST(the_number_that_ends_replays_is_no_number)
+TEST(the_number_that_ends_replays_does_not_count_a_batch)
 {
     struct scene *scene = scene_at(true, 3);
     live(scene, UINT64_MAX);

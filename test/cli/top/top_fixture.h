@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// top_fixture.h -- generated state of a router for `warmpath top`: any number of backends, prefixes,
-// decisions, curves.
+// top_fixture.h -- generated state of a router for `warmpath top`: any number of backends,
+// prefixes, decisions, curves.
 #pragma once
 
 #include "cli/top/top_screen.h"

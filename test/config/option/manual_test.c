@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The manual lists exactly the options that the parser accepts, and docs/configuration.md equals the
-// output of the rows.
+// The manual lists exactly the options that the parser accepts, and docs/configuration.md equals
+// the output of the rows.
 
 #include "config/option/manual.h"
 
