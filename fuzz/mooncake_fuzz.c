@@ -41,7 +41,8 @@ static void check_again(const struct mooncake_trace *trace)
 {
     char error[mooncake_error_size];
     struct mooncake_trace again;
-    size_t room = (size_t)trace->request_count * request_size_max + trace->id_count * id_size_max;
+    size_t room =
+        (size_t)trace->request_count * request_size_max + (size_t)trace->id_count * id_size_max;
     uint8_t *bytes = malloc(room);
     ASSERT(bytes != NULL);
     struct text text = text_over(bytes, room);

@@ -417,7 +417,6 @@ enum route_verdict route_choose(struct route *route, const struct fleet_view *vi
                 note_traffic(route, &question, out->decision);
             }
             out->decide_ns = route_lap(route);
-            ASSERT(out->backend != NULL && out->decision->chosen.backend == out->backend->id);
             return ROUTE_CHOSEN;
         }
     }

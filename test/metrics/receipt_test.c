@@ -3,6 +3,7 @@
 #include "metrics/receipt.h"
 
 #include "base/base.h"
+#include "base/text.h"
 #include "test.h"
 
 #include <math.h>
@@ -119,15 +120,17 @@ TEST(the_dashboard_marks_the_failures_of_the_table)
 TEST(grafana_counts_the_failures_of_the_table)
 {
     char *script = read_source("deploy/grafana/dashboard.py");
-    char faults[256] = "FAULTS = 'outcome=~\"";
+    char faults[256];
+    struct text text = text_over(faults, sizeof(faults));
+    const char *separator = "FAULTS = 'outcome=~\"";
     for (size_t i = 0; i < ARRAY_COUNT(outcomes); i++) {
         if (outcomes[i].is_failure) {
-            bool is_first = faults[strlen(faults) - 1] == '"';
-            strcat(faults, is_first ? "" : "|");
-            strcat(faults, outcomes[i].name);
+            text_add_str(&text, separator);
+            text_add_str(&text, outcomes[i].name);
+            separator = "|";
         }
     }
-    strcat(faults, "\"'\n");
-    CHECK(strstr(script, faults) != NULL);
+    text_add(&text, slice_of("\"'\n", 4)); // with its NUL
+    CHECK(!text.overflow && strstr(script, faults) != NULL);
     free(script);
 }
