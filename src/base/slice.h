@@ -61,7 +61,8 @@ static inline bool slice_equal_nocase(struct slice a, struct slice b)
         return false;
     }
     for (size_t i = 0; i < a.size; i++) {
-        if (ascii_lower(a.bytes[i]) != ascii_lower(b.bytes[i])) {
+        // Most texts are written as expected.
+        if (a.bytes[i] != b.bytes[i] && ascii_lower(a.bytes[i]) != ascii_lower(b.bytes[i])) {
             return false;
         }
     }
