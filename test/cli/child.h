@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { child_text_size = 1 << 18, child_words_max = 16, child_wait_ms = 30000 };
+enum { child_text_size = 1 << 18, child_words_max = 16, child_wait_ms = 300000 };
 
 struct child {
     pid_t pid; // 0: it has ended
