@@ -3,7 +3,7 @@
 // backend_minute.h -- figures of each backend in the last minute.
 //
 // A ring of five-second stretches for each backend, as in timeline.h, with coarse histograms: 2.6
-// KB a backend.  There are no percentiles for round-robin, which would serve other requests here.
+// KB a backend.  Round-robin has no percentiles here: it would send other requests to the backend.
 //
 // Threads: one at a time.  Memory: taken by _create, touched for slots that are used.
 #pragma once

@@ -522,7 +522,7 @@ static void origin_follow_config(struct backend_origin *origin)
     origin_settle(origin);
 }
 
-// Pools that are no longer configured lose their models.
+// Clears the models of a pool that a reload has removed.
 static void roster_set_pool_models(const struct roster *roster)
 {
     static const struct config_list none;

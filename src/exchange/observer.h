@@ -9,7 +9,7 @@
 //                    the recorder gets an entry, if there is one
 //
 // If the pool's policy does not read prompts and nothing is recorded, an observer has no keys and
-// watches for the meters only.  If none is free, the request goes on without one.
+// watches for the meters only.  If all observers are in use, the request is not watched.
 //
 // A response is watched while it passes.  Of an event stream only whole events go on, since one
 // that we asked for may have to be left out; the part of an event waits here, in a buffer, for its
@@ -72,8 +72,8 @@ struct observer {
 // Bytes of an observer with room for the keys of that class.
 size_t observer_slot_size(uint32_t class_index);
 
-// For the attempt that routing has just chosen; NULL when none is free.  `arrived_us`: when the
-// whole request had come, on a retry too.
+// For the attempt that routing has just chosen.  NULL: all observers are in use.  `arrived_us`:
+// when the whole request had come, on a retry too.
 struct observer *observer_begin(struct worker *worker, const struct route_request *request,
                                 struct backend *backend, const struct decision *decision,
                                 uint64_t arrived_us);

@@ -33,8 +33,8 @@
 // Limits: json_depth_max levels of nesting, beyond which the status is STATUS_TOO_LARGE; length
 // is not limited.  Time is linear in the text; memory is the cursor.
 //
-// Threads: a cursor belongs to one thread.  Memory: none is allocated or copied; a cursor keeps
-// the text it was opened on, and every slice it hands out points into that text.
+// Threads: a cursor belongs to one thread.  Memory: a cursor neither allocates nor
+// copies.  It keeps the text it was opened on, and every slice it hands out points into that text.
 //
 // Not here: writing JSON (json_writer.h), and documents that arrive in pieces.
 #pragma once

@@ -17,8 +17,8 @@
 //
 // Time is linear in the bytes.  Nesting is not limited and need not be: no function recurses.
 //
-// Threads: a cursor belongs to one.  Memory: none is allocated or copied; a cursor keeps the
-// bytes it was opened on, and every slice it hands out points into them.
+// Threads: a cursor belongs to one thread.  Memory: a cursor neither allocates nor copies.  It
+// keeps the bytes it was opened on, and every slice it hands out points into them.
 #pragma once
 
 #include "base/slice.h"

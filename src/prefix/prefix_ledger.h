@@ -4,7 +4,7 @@
 //
 // The index (prefix_index.h) is a belief: blocks that we sent are there until they are too old.
 // The ledger is a record: a block enters and leaves with its engine's events.  Blocks do not
-// expire, and none is dropped to make room: blocks that do not fit are refused.
+// expire.  A full ledger refuses new blocks and keeps the old ones.
 //
 //     run A  k0 .. k15   holders: 3 (all on the GPU), 7 (0..11, 13..15; 14 and 15 in host memory)
 //       |--> run B  k16 .. k20   holders: 3

@@ -76,7 +76,7 @@ struct prefix_runs {
     uint32_t bucket_count;
     uint32_t id_mask; // of a slot
     uint32_t backend_count;
-    // Frees a granule when none is free; false: it cannot.  NULL: never.
+    // Evicts a granule when all are in use; false: it cannot.  NULL: granules are never evicted.
     bool (*make_room)(struct prefix_runs *runs);
 
     struct {

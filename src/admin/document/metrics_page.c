@@ -35,7 +35,8 @@ static struct metrics_row *backend_row(const struct page *page, uint32_t positio
     return &page->samples.rows[1 + position];
 }
 
-// Without meters there are no lines: zeros would mean that nothing happened.
+// If workers do not count (metrics.enabled), the page leaves these metrics out: a zero would claim
+// that no request came.
 static bool is_counted(const struct page *page)
 {
     return meters_sum_worker_count(page->sum) > 0;
