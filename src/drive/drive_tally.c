@@ -45,18 +45,13 @@ static double ms_between(uint64_t from_us, uint64_t to_us)
     return to_us > from_us ? (double)(to_us - from_us) / 1000 : 0;
 }
 
-static uint32_t clamp(uint64_t value)
-{
-    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
-}
-
 static void note_recent(struct drive_tally *tally, const struct drive_ending *ending)
 {
     uint64_t due_us = ending->begin_us + ending->item->due_us;
     uint64_t first_us = ending->response->first_us;
     tally->recent[tally->recent_count++ % drive_recent_max] = (struct drive_recent){
         .at_us = ending->now_us,
-        .first_us = clamp(first_us > due_us ? first_us - due_us : 0),
+        .first_us = saturate_u32(first_us > due_us ? first_us - due_us : 0),
     };
 }
 
@@ -74,10 +69,10 @@ static void add_sample(struct drive_tally *tally, const struct drive_ending *end
         .first_ms = ms_between(due_us, first_us),
         .last_ms = ms_between(due_us, last_us),
         .prompt_tokens =
-            usage->has_prompt_tokens ? clamp(usage->prompt_tokens) : item->prompt_tokens,
-        .cached_tokens = clamp(usage->cached_tokens),
+            usage->has_prompt_tokens ? saturate_u32(usage->prompt_tokens) : item->prompt_tokens,
+        .cached_tokens = saturate_u32(usage->cached_tokens),
         .output_tokens = usage->has_prompt_tokens && usage->completion_tokens > 0
-                             ? clamp(usage->completion_tokens)
+                             ? saturate_u32(usage->completion_tokens)
                              : response->token_events,
         .backend = tally_backend_of(tally, response->backend),
     };
@@ -137,7 +132,7 @@ void drive_tally_unsent(struct drive_tally *tally, bool counts)
 void drive_tally_sum(const struct drive_tally *tally, struct figures *out)
 {
     figures_sum(tally->samples, tally->sample_count, 0, tally->backend_count, out);
-    out->failed_count = clamp(tally->error_count);
+    out->failed_count = saturate_u32(tally->error_count);
     out->bound_rate = -1;
 }
 

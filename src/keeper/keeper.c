@@ -227,7 +227,9 @@ static void keeper_tick(struct timer *timer)
     if (keeper->reload_pending && !keeper->draining) {
         keeper->reload_pending = false;
         keeper_reload(keeper);
-        keeper_reopen_recording(keeper);
+        if (!keeper->reload_pending) {
+            keeper_reopen_recording(keeper);
+        }
     }
     if (keeper->recording != NULL) {
         recording_drain(keeper->recording, loop_now_ms(keeper->loop));
