@@ -16,8 +16,8 @@
 const struct value_list value_no_items = {0};
 const struct value_dict value_no_members = {0};
 
-static bool value_vfail(struct value_room *room, enum status status, const char *format,
-                        va_list arguments)
+static bool __attribute__((format(printf, 3, 0)))
+value_vfail(struct value_room *room, enum status status, const char *format, va_list arguments)
 {
     ASSERT(status != STATUS_OK);
     if (room->status == STATUS_OK) {
