@@ -2,7 +2,9 @@
 #
 #   make                     build build/debug
 #   make run                 the demonstration: two policies on simulated engines; then it serves
-#   make test                every test: unit, model, corpora, end to end
+#   make test                the gate: unit, model, corpora, end to end
+#   make test ONLY=fleet     the unit tests of test/fleet
+#   make deep                the rest: sanitizers, check, fuzz, tests that compare wall times
 #   make test-tokenizer      tokenizers and templates at length, against those that engines use
 #   make threads             the tests that start threads, under ThreadSanitizer
 #   make check               format, lint, layers and style, headers
@@ -33,17 +35,15 @@ COMPILER.asan  := CC_LD=mold
 COMPILER.tsan  := CC_LD=mold
 COMPILER.clang := CC=clang
 COMPILER.fuzz  := CC=clang
-# Sanitizers slow programs down: their tests get more time.
-TIMES.asan := --timeout-multiplier 5
-TIMES.tsan := --timeout-multiplier 10
 ifeq ($(SETUP.$(BUILD)),)
 $(error BUILD=$(BUILD) is not one of debug release asan tsan clang fuzz)
 endif
 
 FILES := $(sort $(wildcard src/*.[ch] src/*/*.[ch] src/*/*/*.[ch] test/*.[ch] test/*/*.[ch] test/*/*/*.[ch] fuzz/*.[ch] bench/*.[ch]))
 VENV  := build/venv
+RUN_TESTS := $(VENV)/bin/python tools/run_tests.py
 
-.PHONY: all program benches deps run test unit threads threads-build e2e test-tokenizer check tidy lint format format-check headers fuzz bench policies install clean
+.PHONY: all program benches deps run test deep unit threads threads-build vocabularies e2e test-tokenizer check tidy lint format format-check headers fuzz bench policies install clean
 
 all: $(OUT)/build.ninja
 	@ninja -C $(OUT)
@@ -83,26 +83,38 @@ run:
 	@tools/install.sh test
 	@exec /usr/bin/python3 tools/demo.py build/release/warmpath
 
-test:
-	@tools/test.sh $(BUILD)
+# With ONLY, just the programs of that folder are built.
+ifeq ($(ONLY),)
+test: all vocabularies
+	@$(RUN_TESTS) $(OUT)
+else
+test: $(OUT)/build.ninja
+	@/usr/bin/python3 tools/run_tests.py $(OUT) --only $(ONLY)
+endif
 
 unit: all
-	@meson test -C $(OUT) --no-rebuild --print-errorlogs $(TIMES.$(BUILD)); tools/tally.py $(OUT)
+	@/usr/bin/python3 tools/run_tests.py $(OUT) --part unit
+
+# PART picks some of quiet, check, asan, asan-e2e, tsan, fuzz.
+deep: all
+	@/usr/bin/python3 tools/deep.py $(PART)
 
 # The programs that can start threads, under ThreadSanitizer.
 threads-build:
 	@$(MAKE) --no-print-directory BUILD=debug all
 	@$(MAKE) --no-print-directory BUILD=tsan build/tsan/build.ninja
-	@ninja -C build/tsan $$(tools/threaded.py build/debug --programs)
+	@ninja -C build/tsan $$(tools/threaded.py build/debug)
 
 threads: threads-build
-	@meson test -C build/tsan --no-rebuild --print-errorlogs $(TIMES.tsan) $$(tools/threaded.py build/debug); \
-	    tools/tally.py build/tsan
+	@/usr/bin/python3 tools/run_tests.py build/tsan --part threads
 
-# Without vocabularies, the tests that need them are skipped, and say so.  ARGS go to pytest.
-e2e: all $(VENV)/.ready build/browser/.ready
+# Without vocabularies, the tests that need them are skipped, and say so.
+vocabularies: $(VENV)/.ready build/browser/.ready
 	@$(VENV)/bin/python tools/vocabularies.py || true
-	@$(VENV)/bin/python tools/e2e.py $(OUT) $(ARGS)
+
+# PART is core or quiet (see tools/run_tests.py).  ARGS go to pytest.
+e2e: all vocabularies
+	@$(RUN_TESTS) $(OUT) --part $(or $(PART),e2e) -- $(ARGS)
 
 # Every family of tokenizers, every template: what test/e2e runs a part of.
 test-tokenizer: all $(VENV)/.ready
@@ -128,19 +140,17 @@ format:
 
 format-check:
 	@tools/install.sh check
-	clang-format --dry-run --Werror $(FILES)
+	@clang-format --dry-run --Werror $(FILES)
 
 headers: $(OUT)/build.ninja
 	tools/headers.py $(OUT)
 
+# As many targets at a time as there are cores.  New inputs go to build/fuzz/new/.
 fuzz:
 	@$(MAKE) --no-print-directory BUILD=fuzz build/fuzz/build.ninja
 	@ninja -C build/fuzz $(patsubst fuzz/%.c,%,$(wildcard fuzz/*_fuzz.c))
-	@for target in build/fuzz/*_fuzz; do \
-	    name=$$(basename $$target _fuzz); mkdir -p build/fuzz/new/$$name; \
-	    $$target -max_total_time=$(SECONDS) -print_final_stats=1 \
-	        build/fuzz/new/$$name fuzz/corpus/$$name || exit 1; \
-	done
+	@printf '%s\n' build/fuzz/*_fuzz | xargs -P $$(nproc) -I{} tools/fuzz.sh {} $(SECONDS)
+	@echo "$(words $(wildcard fuzz/*_fuzz.c)) targets ran $(SECONDS) s each without a finding"
 
 bench: $(VENV)/.ready
 	@tools/install.sh bench

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Prints the tests whose programs can start a thread: those that ThreadSanitizer has to run.
 
-    tools/threaded.py build/debug               names of tests, as `meson test` takes them
-    tools/threaded.py build/debug --programs    names of programs, as ninja takes them
+    tools/threaded.py build/debug    names of programs, as ninja takes them
 
 Archives bring only the objects that a program needs, so a program without a reference to
 pthread_create has no code of ours that could start one.
@@ -18,13 +17,17 @@ def starts_threads(program):
     return " pthread_create" in symbols
 
 
-def main():
-    build = pathlib.Path(sys.argv[1])
+def threaded_tests(build):
+    """Their descriptions by `meson introspect`."""
     tests = json.loads(subprocess.run(["meson", "introspect", "--tests", str(build)], capture_output=True,
                                       check=True).stdout)
-    found = [test for test in tests if starts_threads(test["cmd"][0])]
+    return [test for test in tests if starts_threads(test["cmd"][0])]
+
+
+def main():
+    found = threaded_tests(pathlib.Path(sys.argv[1]))
     for test in found:
-        print(pathlib.Path(test["cmd"][0]).name if "--programs" in sys.argv else test["name"])
+        print(pathlib.Path(test["cmd"][0]).name)
     return 0 if found else 1
 
 

@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -38,14 +39,15 @@ def eventually(condition, what, seconds=5.0):
 
     `what` is the message on failure; a function is called then.
     """
-    begun = time.monotonic()
+    begun, pause_s = time.monotonic(), 0.001
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() - begun > within(seconds):
             raise AssertionError(f"not within {within(seconds):g} s: {what() if callable(what) else what}")
-        time.sleep(0.01)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.01)
 
 
 def take_lane():
@@ -154,11 +156,17 @@ class Router:
         self.process.send_signal(number)
 
     def wait_exit(self, seconds=5.0):
-        """The exit status."""
-        try:
-            status = self.process.wait(within(seconds))
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"the router did not exit within {within(seconds):g} s") from None
+        """The exit status.
+
+        Most tests end here, and Popen.wait with a limit looks only 20 times a second.
+        """
+        if self.process.poll() is None:
+            pidfd, exits = os.pidfd_open(self.process.pid), select.poll()
+            exits.register(pidfd, select.POLLIN)
+            has_exited = exits.poll(within(seconds) * 1000)
+            os.close(pidfd)
+            assert has_exited, f"the router did not exit within {within(seconds):g} s"
+        status = self.process.wait()
         self.finished = True
         return status
 
