@@ -10,7 +10,7 @@ import drive
 import engine
 import pytest
 import workloads
-from harness import eventually
+from harness import eventually, within
 from workloads import Ask, system, user
 
 SEED = engine.seed_of("test-model")
@@ -213,7 +213,7 @@ def test_tokens_come_one_step_apart(caching):
 def test_a_client_that_leaves_frees_its_blocks(caching):
     one, = caching(1, step=0.05, prefill_speed=1000, cache_blocks=200)
     for prompt in ("short", "long " * 2000):  # leaves during decoding, and during prefill
-        with client.Client(("127.0.0.1", one.port), 5) as connection:
+        with client.Client(("127.0.0.1", one.port), within(5)) as connection:
             connection.send(client.json_request(workloads.PATH, Ask(0, [user(prompt)], max_tokens=100).body))
             connection.read_head()
             eventually(lambda: one.counters()["running"] == 1, "it runs")
@@ -222,7 +222,7 @@ def test_a_client_that_leaves_frees_its_blocks(caching):
 
 
 def test_no_more_requests_run_than_the_limit_allows(caching):
-    one, = caching(1, max_sequences=2, step=0.05)
+    one, = caching(1, max_sequences=2, step=0.1)  # a response takes 0.4 s
     workload = [workloads.once(Ask(0, [user(f"{number}")], max_tokens=5)) for number in range(6)]
     seen = []
     drive.drive(one.url, workload, 6, on_result=lambda _: seen.append(one.log()))

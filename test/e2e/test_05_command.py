@@ -4,7 +4,7 @@ import socket
 import subprocess
 
 import pytest
-from harness import Router, within
+from harness import Router, eventually, within
 from standin import RESET
 
 GOOD = """
@@ -126,5 +126,5 @@ def test_the_log_level_decides_which_lines_are_written(standin, warmpath, level,
     router = warmpath(bad, good, log_level=level, workers=1)
     for _ in range(4):
         assert router.get("/x").status == 200
-    assert (" info " in router.stderr()) == says_info
-    assert (" debug " in router.stderr()) == says_debug
+    eventually(lambda: (" info " in router.stderr()) == says_info, router.stderr)
+    eventually(lambda: (" debug " in router.stderr()) == says_debug, router.stderr)

@@ -14,7 +14,8 @@ def took(begun, low, high):
 
 def test_connecting_that_takes_too_long_is_504(warmpath):
     hole = BlackHole()
-    router = warmpath(hole.url, timeouts_connect="300ms", retry_attempts=1)
+    # Probes would keep the router from listening for a second.
+    router = warmpath(hole.url, timeouts_connect="300ms", retry_attempts=1, health_interval=0, models_learn=False)
     begun = time.monotonic()
     response = router.get("/x")
     assert response.status == 504 and response.error()
@@ -30,7 +31,8 @@ def test_a_missing_first_byte_is_504_and_the_backend_connection_closes(standin, 
     response = router.post("/x", chat())
     assert response.status == 504 and response.error()
     assert took(begun, 0.25, 1.5)
-    assert engine.requests[0].gone.wait(within(1))
+    seen = eventually(lambda: engine.requests and engine.requests[0], "the request arrives")
+    assert seen.gone.wait(within(5))
 
 
 def test_half_a_head_is_not_a_response(standin, warmpath):
@@ -51,7 +53,7 @@ def test_a_silence_in_a_stream_ends_it_with_an_error_event(standin, warmpath):
     assert response.status == 200 and not response.complete
     assert response.events()[0] == "1"
     assert json.loads(response.events()[-1])["error"]["message"]
-    assert engine.requests[0].gone.wait(within(1))
+    assert engine.requests[0].gone.wait(within(5))
 
 
 def test_a_silence_in_a_sized_body_cuts_it(standin, warmpath):
@@ -64,16 +66,16 @@ def test_a_silence_in_a_sized_body_cuts_it(standin, warmpath):
 
 def test_a_stream_lasts_as_long_as_it_sends_events(standin, warmpath):
     engine = standin()
-    engine.respond("/x", SSE_HEAD, *[step for _ in range(8) for step in (0.15, chunk(b":\n\n"))], LAST_CHUNK)
+    engine.respond("/x", SSE_HEAD, *[step for _ in range(18) for step in (0.05, chunk(b":\n\n"))], LAST_CHUNK)
     router = warmpath(engine, timeouts_between_chunks="600ms", timeouts_first_byte="600ms")
     response = router.get("/x")
-    assert response.complete and response.body == b":\n\n" * 8
+    assert response.complete and response.body == b":\n\n" * 18
 
 
 def test_a_client_that_reads_slowly_is_not_a_backend_that_is_silent(standin, warmpath):
     engine = standin()
     engine.respond("/x", head(200, "Transfer-Encoding: chunked"), *[chunk(b"x" * 65536)] * 300, LAST_CHUNK)
-    router = warmpath(engine, timeouts_between_chunks="300ms")
+    router = warmpath(engine, timeouts_between_chunks="500ms")
     with router.connect(receive_buffer=16384) as client:
         client.send(request("GET", "/x"))
         eventually(lambda: engine.requests, "the request arrives")
@@ -107,11 +109,13 @@ def test_a_client_that_reads_now_and_then_is_not_given_up(standin, warmpath):
     router = warmpath(engine, timeouts_unread="1s")
     with router.connect(receive_buffer=16384) as client:
         client.send(request("GET", "/x"))
-        until = time.monotonic() + 2.5
-        while time.monotonic() < until:
-            client.receive()
+        response = client.read_head()
+        begun = time.monotonic()
+        while (passed := time.monotonic() - begun) < 2:
+            while len(response.pieces) * 65536 < passed * 3_000_000:  # however long the pauses
+                assert client.read_chunk(response)
             time.sleep(0.005)
-        response = client.read_response()
+        client.read_body(response)
         assert response.complete and len(response.body) == 400 * 65536
 
 
@@ -134,12 +138,12 @@ def test_the_whole_request_has_a_limit_within_the_stream(standin, warmpath):
     assert took(begun, 0.4, 2)
     assert response.status == 200 and not response.complete
     assert "error" in response.events()[-1]
-    assert engine.requests[0].gone.wait(within(1))
+    assert engine.requests[0].gone.wait(within(5))
 
 
 def test_zero_means_no_limit(standin, warmpath):
     engine = standin()
-    engine.respond("/x", 0.5, SSE_HEAD, 0.5, chunk(event(b"1")), LAST_CHUNK)
+    engine.respond("/x", 0.2, SSE_HEAD, 0.2, chunk(event(b"1")), LAST_CHUNK)
     router = warmpath(engine, timeouts_first_byte=0, timeouts_between_chunks=0, timeouts_request=0)
     assert router.get("/x").complete
 
@@ -154,10 +158,10 @@ def test_idle_backend_connections_are_closed_in_time(standin, warmpath):
 
 def test_a_slow_response_after_a_fast_one_is_not_cut_by_old_timers(standin, warmpath):
     engine = standin()
-    engine.respond("/slow", 0.35, plain_response(200, b"slow"))
-    router = warmpath(engine, timeouts_first_byte="500ms", timeouts_request="500ms", workers=1)
+    engine.respond("/slow", 0.3, plain_response(200, b"slow"))
+    router = warmpath(engine, timeouts_first_byte="1s", timeouts_request="1s", workers=1)
     with router.connect() as client:
-        for _ in range(3):
+        for _ in range(4):  # for longer than the timers run
             client.send(json_request("/v1/completions", chat()))
             assert client.read_response().status == 200
             client.send(request("GET", "/slow"))
