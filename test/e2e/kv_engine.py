@@ -407,15 +407,16 @@ class Publisher:
         if len(frames) != 3 or frames[1] != b"" or len(frames[2]) != 8:
             return  # an engine logs it
         first = int.from_bytes(frames[2], "big")
+        fault = self.replay_fault  # first: a test may end the fault when it sees the request
         self.replays.append(first)
-        if self.replay_fault == "silent":
+        if fault == "silent":
             return
         topic = [self.topic] if self.topic_in_replay else []
         with self.lock:  # nothing is published meanwhile
-            step = 2 if self.replay_fault == "holes" else 1
+            step = 2 if fault == "holes" else 1
             for number, payload in [row for row in self.buffer if row[0] >= first][::step]:
                 router.send_multipart([frames[0], b"", *topic, number.to_bytes(8, "big"), payload])
-            if self.replay_fault != "endless":
+            if fault != "endless":
                 router.send_multipart([frames[0], b"", *([b""] if topic else []), END, b""])
 
 
@@ -547,6 +548,7 @@ class KvEngine:
         self.block_tokens, self.blocks, self.medium = block_tokens, blocks, medium
         self.full_group, self.window_group, self.partials = full_group, window_group, partials
         self.is_polled = polled
+        self.tells_size = tells_size
         self.adapters = set(adapters)
         self.gate = None  # responses wait for it, and events too
         self.port = port or free_ports(ranks)
@@ -666,21 +668,33 @@ class KvEngine:
         return json.dumps({key: value for key, value in {**fields, **more}.items() if value is not None})
 
 
+RUN_PORTS = 120  # of each process
+
+
 def is_free(port):
     with socket.socket() as sock:
-        return sock.connect_ex(("127.0.0.1", port)) != 0
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def free_ports(count):
-    """The first of ports that follow each other.
+    """The first of `count` free ports that follow each other.
 
-    The harness gives each process of a run every sixteenth port; the ports in between are for three
-    processes with four ports each.
+    The ports of one process are not consecutive (harness.py), so these come from below them: each
+    process has a range by its lane and goes through it, so that ports that are not bound yet are
+    not given out again.
     """
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 3
-    assert count <= 4
-    for _ in range(1000):
-        first = harness.free_port() // 16 * 16 + 4 + 4 * worker
+    for _ in range(RUN_PORTS):
+        at = free_ports.next if free_ports.next + count <= RUN_PORTS else 0
+        free_ports.next = at + count
+        first = 10000 + harness.LANE * RUN_PORTS + at
         if all(is_free(first + number) for number in range(count)):
             return first
-    raise AssertionError("no ports are free")
+    raise AssertionError(f"no {count} ports in a row are free")
+
+
+free_ports.next = 0

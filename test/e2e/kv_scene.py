@@ -100,7 +100,9 @@ def config(*rows, more=QUIET, policy="warm"):
 
 @pytest.fixture
 def fleet(warmpath):
-    """A router for these engines that has subscribed to all publishers."""
+    """A router for these engines that has subscribed to all publishers and has read the cache sizes
+    of engines that report them.
+    """
 
     def make(*engines, more=QUIET, rows=None, **keys):
         before = [engine.subscriptions() for engine in engines]
@@ -108,6 +110,10 @@ def fleet(warmpath):
         for engine, count in zip(engines, before):
             if engine.publisher.live:
                 engine.await_subscribers(count)
+        for engine in engines:
+            if engine.tells_size:
+                eventually(lambda engine=engine: router.backend(engine)["load"]["cache_tokens"] is not None,
+                           "the size of the cache is read")
         return router
 
     return make

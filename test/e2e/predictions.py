@@ -9,37 +9,17 @@
         print(report)                               # predicted against cached, by request
 """
 import collections
-import contextlib
 import json
-import os
-import socket
 import subprocess
 
 import harness
 import msgpack
 import zmq
+from kv_engine import free_ports as free_run
 from test_71_engine import Fleet
 
 BLOCK = 16
 END = b"\xff" * 8
-
-
-def free_run(count):
-    """The first of `count` consecutive free ports, for engines and ranks."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 16
-    run = free_run.next.get(worker, 0)
-    for _ in range(120):
-        first = 10000 + worker * 120 + run
-        run = run + count if run + 2 * count <= 120 else 0
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            for port in range(first, first + count):
-                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            free_run.next[worker] = run
-            return first
-    raise AssertionError(f"no {count} ports in a row")
-
-
-free_run.next = {}
 
 
 class Mirror:
@@ -171,8 +151,8 @@ class Site:
         self.events_port, self.replay_port = free_run(count * ranks), free_run(count * ranks)
         if ranks > 1:
             flags["ranks"] = ranks
-        self.fleet = Fleet(binary, directory / "predictions-engines.stderr", count, kv_events_port=self.events_port,
-                           kv_replay_port=self.replay_port, **flags)
+        self.fleet = Fleet(binary, directory / "predictions-engines.stderr", count, port=free_run(count),
+                           kv_events_port=self.events_port, kv_replay_port=self.replay_port, **flags)
         self.router = harness.Router(binary, directory)
         try:
             self.router.start(config=self.config(ranks, events), policy="warm", **(router_keys or {}))

@@ -26,16 +26,29 @@ def asks(router, model, count=6):
             for _ in range(count)}
 
 
+def learned(router, *engines):
+    """The router, once it has the lists of these engines: at its start it waits for them only for a
+    second.
+    """
+    def is_learned():
+        return all(set(router.backend(engine)["models"]) == set(engine.models) for engine in engines) and (
+            models(router) >= {name for engine in engines for name in engine.models})
+
+    eventually(is_learned, "the models are learned", 10)
+    return router
+
+
 def test_the_list_is_the_union_over_backends(standin, warmpath):
     a, b = standin("a", models=["m1", "m2"]), standin("b", models=["m2", "m3"])
-    router = warmpath(a, b, **LEARNS)
+    router = learned(warmpath(a, b, **LEARNS), a, b)
     assert models(router) == {"m1", "m2", "m3"}
     assert set(router.backend(a)["models"]) == {"m1", "m2"}
 
 
 def test_the_router_itself_responds_with_the_list(standin, warmpath):
     a = standin("a", models=["m1"])
-    router = warmpath(a, health_interval="30s", models_interval="1h")
+    router = learned(warmpath(a, health_interval="30s", models_interval="1h"), a)
+    eventually(lambda: {probe.path for probe in list(a.probes)} == {"/health", "/v1/models"}, "both are probed")
     before = len(a.probes)
     for _ in range(5):
         assert models(router) == {"m1"}
@@ -47,7 +60,7 @@ def test_the_router_itself_responds_with_the_list(standin, warmpath):
 
 def test_a_model_goes_to_backends_that_serve_it(standin, warmpath):
     a, b, c = standin("a", models=["m1", "m2"]), standin("b", models=["m2"]), standin("c", models=["m3"])
-    router = warmpath(a, b, c, policy="round_robin", workers=1, **LEARNS)
+    router = learned(warmpath(a, b, c, policy="round_robin", workers=1, **LEARNS), a, b, c)
     assert asks(router, "m1") == {a.url}
     assert asks(router, "m2") == {a.url, b.url}
     assert asks(router, "m3") == {c.url}
@@ -56,7 +69,7 @@ def test_a_model_goes_to_backends_that_serve_it(standin, warmpath):
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/embeddings"])
 def test_an_unknown_model_is_404(standin, warmpath, path):
     a = standin("a", models=["m1"])
-    router = warmpath(a, **LEARNS)
+    router = learned(warmpath(a, **LEARNS), a)
     with router.connect() as client:
         client.send(request("POST", path, body=json.dumps({"model": "m9", "input": "x"}).encode()))
         response = client.read_response()
@@ -70,7 +83,8 @@ def test_an_unknown_model_is_404(standin, warmpath, path):
 
 @pytest.mark.parametrize("name", ["m1 ", "M1", "m", "m11", "m1\n", "\u043c1"])
 def test_names_match_exactly(standin, warmpath, name):
-    router = warmpath(standin("a", models=["m1"]), **LEARNS)
+    a = standin("a", models=["m1"])
+    router = learned(warmpath(a, **LEARNS), a)
     response = router.post("/v1/embeddings", {"model": name, "input": "x"})
     assert response.status == 404 and response.error()["code"] == "model_not_found"
 
@@ -89,7 +103,7 @@ def test_names_match_exactly(standin, warmpath, name):
         "far away", "after depth"])
 def test_the_model_is_found_where_json_has_it(standin, warmpath, body):
     a, b = standin("a", models=["m1"]), standin("b", models=["m2"])
-    router = warmpath(a, b, policy="round_robin", **LEARNS)
+    router = learned(warmpath(a, b, policy="round_robin", **LEARNS), a, b)
     for _ in range(4):
         response = router.ask(request("POST", "/v1/other", body=body.encode()))
         assert response.header("x-warmpath-backend") == a.url
@@ -110,7 +124,7 @@ def test_a_body_without_a_model_may_go_anywhere(standin, warmpath, body):
 def test_a_backend_without_a_list_takes_any_model(standin, warmpath, response):
     a, b = standin("a"), standin("b", models=["m2"])
     a.respond("/v1/models", response)
-    router = warmpath(a, b, policy="round_robin", workers=1, **LEARNS)
+    router = learned(warmpath(a, b, policy="round_robin", workers=1, **LEARNS), b)
     assert asks(router, "anything") == {a.url}
     assert asks(router, "m2") == {a.url, b.url}
 
@@ -129,6 +143,7 @@ backends:
     models: [mine]
   - url: {b.url}
 """, **LEARNS)
+    learned(router, b)
     assert models(router) == {"mine", "m1"}
     assert asks(router, "mine") == {a.url}
     assert asks(router, "m1") == {b.url}
@@ -136,7 +151,7 @@ backends:
 
 def test_new_and_removed_models_are_noticed(standin, warmpath):
     a = standin("a", models=["m1"])
-    router = warmpath(a, **LEARNS)
+    router = learned(warmpath(a, **LEARNS), a)
     a.models = ["m2", "adapter/lora-7"]
     eventually(lambda: models(router) == {"m2", "adapter/lora-7"}, "the new list")
     assert asks(router, "adapter/lora-7", 2) == {a.url}
@@ -145,7 +160,7 @@ def test_new_and_removed_models_are_noticed(standin, warmpath):
 
 def test_models_of_a_backend_that_is_down_are_not_listed_and_not_forgotten(standin, warmpath):
     a, b = standin("a", models=["m1"]), standin("b", models=["m2"])
-    router = warmpath(a, b, **LEARNS)
+    router = learned(warmpath(a, b, **LEARNS), a, b)
     a.health_status = 503
     router.wait_state(a, "down")
     eventually(lambda: models(router) == {"m2"}, "m1 is gone from the list")
@@ -160,7 +175,7 @@ def test_a_retry_stays_with_backends_that_serve_the_model(standin, warmpath):
     a, b, c = standin("a", models=["m1"]), standin("b", models=["m1"]), standin("c", models=["m2"])
     a.respond("/v1/chat/completions", json_response(429, {}))
     b.respond("/v1/chat/completions", json_response(429, {}))
-    router = warmpath(a, b, c, **LEARNS)
+    router = learned(warmpath(a, b, c, **LEARNS), a, b, c)
     assert router.post("/v1/chat/completions", chat(model="m1")).status == 429
     assert (len(a.requests), len(b.requests), len(c.requests)) == (1, 1, 0)
 
@@ -190,6 +205,6 @@ backends:
 def test_a_list_of_any_length_is_passed_on(standin, warmpath):
     names = [f"adapter-{number:04}-{'x' * 200}" for number in range(1500)]
     engine = standin("a", models=names)
-    router = warmpath(engine, **LEARNS)
+    router = learned(warmpath(engine, **LEARNS), engine)
     assert models(router) == set(names)
     assert router.post("/v1/embeddings", {"model": names[-1], "input": "x"}).status == 200

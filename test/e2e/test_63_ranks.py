@@ -122,7 +122,8 @@ def test_one_probe_covers_all_ranks(standin, warmpath):
     engine.health_status = 200
     eventually(lambda: all_are("up"), "all are up")
     probes = [probe.arrived_at for probe in engine.probes if probe.path == "/health"]
-    fastest = (probes[-1] - probes[0]) / 0.09 + 2
+    # The first may have arrived late.
+    fastest = (probes[-1] - probes[0] + within(0.1)) / 0.09 + 2
     assert len(probes) <= fastest, "they are asked for as one"
 
 

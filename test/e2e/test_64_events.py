@@ -352,6 +352,7 @@ def test_a_burst_with_one_new_prefix_does_not_scatter_before_any_event(kv, fleet
     gate.open()
     for thread in threads:
         thread.join(within(10))
+    assert len(responses) == 8
     assert len({response.backend for response in responses}) <= places, [response.said for response in responses]
     assert sum(response.expected == 0 for response in responses) <= places
     assert all(response.by_events and response.expected in (0, 20_000) for response in responses)

@@ -105,7 +105,9 @@ def homes(router, count, make=None):
 def test_a_session_header_sticks(standin, warmpath):
     engines = [standin(name) for name in "abcd"]
     router = warmpath(*engines, policy="consistent_hash", workers=2, **QUIET)
-    counts = collections.Counter(homes(router, 60).values())
+    # Ports, and with them homes, differ from run to run: of 80 sessions a backend gets fewer than
+    # four about once in a million runs.
+    counts = collections.Counter(homes(router, 80).values())
     assert len(counts) == 4 and min(counts.values()) >= 4, counts
 
 

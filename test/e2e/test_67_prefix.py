@@ -5,7 +5,6 @@ never the router's belief.  Upper bounds come from replaying the same requests i
 single engine.
 """
 import collections
-import fcntl
 import hashlib
 import json
 import random
@@ -16,6 +15,7 @@ import workloads
 from drive import Account, drive
 from engine import Tokenizer
 from harness import TOKEN, eventually, within
+from standin import LAST_CHUNK, SSE_HEAD, Gate, chunk, event
 from workloads import PATH, Ask, system, text, user
 
 # Each engine holds ten of the groups' prompts.  A warm request takes 8 ms to its first token, a
@@ -23,18 +23,6 @@ from workloads import PATH, Ask, system, text, user
 ENGINES = {"cache_blocks": 2000, "prefill_speed": 40_000, "step": 0.01, "stream_interval": 8}
 QUICK = {"prefill_speed": 1_000_000, "step": 0.0}
 WARM = {"policy": "warm", "ask_usage": True}
-
-
-@pytest.fixture
-def alone(tmp_path_factory):
-    """Tests that measure run one at a time, over all test processes; waiting counts as their time.
-    """
-    with open(tmp_path_factory.getbasetemp().parent / "measuring", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-measures = pytest.mark.usefixtures("alone")
 
 
 def explain(router, ask, raw=None):
@@ -69,7 +57,6 @@ def learned(router, ask, url, share=0.9):
 # Hits and balance.
 
 
-@measures
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("is_told", [True, False], ids=["engines tell what was cached", "engines tell nothing"])
 def test_eight_caches_hit_like_one_as_large_as_all(caching, warmpath, is_told):
@@ -84,7 +71,6 @@ def test_eight_caches_hit_like_one_as_large_as_all(caching, warmpath, is_told):
     assert account.peak(account.prompt_tokens) <= 1.25, account
 
 
-@measures
 @pytest.mark.timeout(300)
 def test_one_hot_prompt_overloads_no_backend(caching, warmpath):
     engines = caching(4, 4, **ENGINES)
@@ -97,7 +83,6 @@ def test_one_hot_prompt_overloads_no_backend(caching, warmpath):
     assert account.hits() >= 0.95, account
 
 
-@measures
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("percent, hits", [(50, 0.91), (70, 0.90), (90, 0.97)])
 def test_hits_follow_the_share_of_the_common_prefix(caching, warmpath, percent, hits):
@@ -121,7 +106,6 @@ def test_hits_follow_the_share_of_the_common_prefix(caching, warmpath, percent, 
     assert reused / shareable >= hits, report
 
 
-@measures
 @pytest.mark.timeout(300)
 def test_prompts_that_share_nothing_are_spread_evenly(caching, warmpath):
     engines = caching(4, 4, **{**ENGINES, "step": 0.002})
@@ -131,7 +115,6 @@ def test_prompts_that_share_nothing_are_spread_evenly(caching, warmpath):
     assert account.peak(account.requests) <= 1.25, account
 
 
-@measures
 @pytest.mark.timeout(300)
 def test_a_killed_backend_takes_only_its_own_share_along(caching, warmpath):
     """Responses are not streamed: a stream that has begun cannot be retried."""
@@ -167,7 +150,6 @@ def test_a_killed_backend_takes_only_its_own_share_along(caching, warmpath):
 # Chats.
 
 
-@measures
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 def test_the_next_turn_goes_where_the_last_one_went(caching, warmpath, stream):
@@ -446,13 +428,27 @@ def test_whole_responses_need_no_usage_option(caching, warmpath):
     assert len({row["digest"] for row in engine.log()}) == 1, "the body is the client's own"
 
 
-def test_usage_events_are_removed_while_the_response_flows(caching, warmpath):
+def test_usage_events_are_removed_while_the_response_flows(standin, warmpath):
     """Events are relayed at once, although some of them must be inspected."""
-    engine, = caching(1, step=0.05)
+    engine = standin()
+    words = ["one", "two", "three"]
+    gates = {word: Gate() for word in words}  # each waits until the client has the event before it
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    engine.respond(
+        PATH, SSE_HEAD,
+        *(step for word in words
+          for step in (chunk(event({"choices": [{"index": 0, "delta": {"content": word}}]})), gates[word])),
+        chunk(event({"choices": [], "usage": usage})), chunk(event(b"[DONE]")), LAST_CHUNK)
     router = warmpath(engine, **WARM)
-    response = router.post(PATH, {**STREAM, "max_tokens": 8})
-    times = [when for when, data in response.pieces if b"content" in data]
-    assert times[-1] - times[0] >= 0.3, "not all at the end"
+    with router.connect() as connection:
+        connection.send(client.json_request(PATH, STREAM))
+        response = connection.read_head()
+        for word in words:
+            assert connection.read_chunk(response) and word.encode() in response.pieces[-1][1], "not all at the end"
+            gates[word].open()
+        connection.read_body(response)
+    assert response.complete and response.events()[-1] == "[DONE]" and b"usage" not in response.body
+    assert engine.requests[0].json()["stream_options"] == {"include_usage": True}
 
 
 # Bodies that cannot be parsed.
@@ -490,6 +486,6 @@ def test_an_invalid_body_is_left_to_the_engine(caching, warmpath, name):
 def test_invalid_bodies_are_spread_by_load(caching, warmpath):
     engines = caching(2, **QUICK)
     router = warmpath(*engines, **WARM)
-    for _ in range(40):
+    for _ in range(80):
         router.ask(client.request("POST", PATH, "Content-Type: application/json", body=GARBLED["broken off"]))
-    assert all(len(engine.log()) >= 8 for engine in engines)
+    assert all(len(engine.log()) >= 16 for engine in engines)

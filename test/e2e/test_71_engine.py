@@ -16,23 +16,27 @@ import openai
 import pytest
 import zmq
 from harness import eventually, within
+from kv_engine import free_ports
 
 PROFILES = pathlib.Path(__file__).parents[2] / "src" / "sim" / "engine" / "profiles.def"
 
 
 class Fleet:
-    """One `warmpath engine` on ports of the kernel's choice."""
+    """One `warmpath engine`, on ports of the kernel's choice unless told otherwise."""
 
-    def __init__(self, binary, stderr_path, count=1, **flags):
-        words = [str(binary), "engine", "--port", "0", "--count", str(count)]
+    def __init__(self, binary, stderr_path, count=1, port=0, **flags):
+        words = [str(binary), "engine", "--port", str(port), "--count", str(count)]
         for key, value in flags.items():
             words += [harness.flag(key), str(value)]
         self.stderr_path = stderr_path
         with open(stderr_path, "wb") as stderr:
             self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
                                             text=True)
-        lines = [self.process.stdout.readline() for _ in range(count)]
-        self.ports = [int(re.match(r"http://127\.0\.0\.1:(\d+): ", line)[1]) for line in lines]
+        # It prints one line for all engines, or with port 0 a line for each.
+        lines = [self.process.stdout.readline() for _ in range(1 if port else count)]
+        self.ports = [int(re.match(r"http://127\.0\.0\.1:(\d+)[: ]", line)[1]) for line in lines]
+        if port:
+            self.ports = list(range(port, port + count))
 
     def url(self, index=0):
         return f"http://127.0.0.1:{self.ports[index]}"
@@ -127,18 +131,19 @@ class Stream:
 def test_the_first_token_comes_when_the_model_says_and_a_repeated_prompt_is_cached(fleet):
     engines = fleet(model="codellama-13b", speed=1)
     expected = prompt_ms("codellama-13b", 4000)
-    times = []
+    times, repeats = [], []
     for seed in range(5):
         first = Stream(engines, completion(4000, seed))
         assert first.usage["prompt_tokens"] == 4000 and first.cached == 0
         times.append(first.ttft_ms)
         again = Stream(engines, completion(4000, seed))
         assert again.cached == 3984  # the last token of a prompt is always computed
-        assert again.ttft_ms < first.ttft_ms / 3
-    print(f"expected {expected:.1f} ms, seen {[round(ms, 1) for ms in times]}")
+        repeats.append(again.ttft_ms)
+    print(f"expected {expected:.1f} ms, seen {[round(ms, 1) for ms in times]}, then {[round(ms, 1) for ms in repeats]}")
     assert min(times) >= expected - 0.5
     # A busy machine may delay one run, but not five in a row.
-    assert min(times) <= (expected * 1.05 + 3) * harness.slow_factor
+    assert min(times) <= within(expected * 1.05 + 3)
+    assert min(repeats) < min(times) / 3
 
 
 def test_tokens_come_one_by_one_and_as_fast_as_the_model_makes_them(fleet):
@@ -204,7 +209,7 @@ def test_a_client_that_leaves_frees_its_place(fleet):
     eventually(lambda: engines.metric("vllm:num_requests_running") == 1, "it runs")
     connection.close()
     eventually(lambda: engines.metric("vllm:num_requests_running") == 0, "it is cancelled", 1)
-    assert engines.metric("vllm:kv_cache_usage_perc") == 0
+    eventually(lambda: engines.metric("vllm:kv_cache_usage_perc") == 0, "its blocks are free")
     # Also one whose response has not begun.
     connection = engines.connect()
     connection.send(client.json_request("/v1/completions", completion(100, output=5000)))
@@ -218,13 +223,13 @@ def test_metrics_agree_with_what_clients_saw(fleet):
     engines = fleet(speed=10)
     for seed in (1, 1, 2):
         Stream(engines, completion(160, seed, output=10))
+    eventually(lambda: engines.metric("vllm:request_success_total") == 3, "all are counted")
     assert engines.metric("vllm:prompt_tokens_total") == 480
     assert engines.metric("vllm:generation_tokens_total") == 30
     assert engines.metric("vllm:prefix_cache_queries_total") == 480
     assert engines.metric("vllm:prefix_cache_hits_total") == 144
     assert engines.metric("vllm:time_to_first_token_seconds_count") == 3
     assert engines.metric("vllm:inter_token_latency_seconds_count") == 27
-    assert engines.metric("vllm:request_success_total") == 3
 
 
 def test_the_router_serves_and_scrapes_them(fleet, warmpath):
@@ -266,13 +271,15 @@ def test_stalls_and_slowness_can_be_injected(fleet):
 
 
 def test_a_crash_refuses_for_its_time_and_loses_the_cache(fleet):
-    engines = fleet(2, speed=1)
+    # Outgoing connections cannot take these ports during the crash.
+    engines = fleet(2, port=free_ports(2), speed=1)
+    crash_s = min(3, within(1))  # long enough for the connection that is refused
     assert Stream(engines, completion(100)).cached == 0 and Stream(engines, completion(100)).cached == 96
     with engines.connect() as running:
         running.send(client.json_request("/v1/completions", completion(100, output=5000, stream=True)))
         running.read_head()
         began = time.monotonic()
-        assert engines.post("/sim/faults", {"crash_s": 1}).status == 200
+        assert engines.post("/sim/faults", {"crash_s": crash_s}).status == 200
         with pytest.raises(client.Ended, match="reset"):
             while True:
                 running.receive()
@@ -286,8 +293,8 @@ def test_a_crash_refuses_for_its_time_and_loses_the_cache(fleet):
         except ConnectionRefusedError:
             return False
 
-    eventually(is_back, "it is back")
-    assert time.monotonic() - began >= 0.99
+    eventually(is_back, "it is back", 10)
+    assert time.monotonic() - began >= crash_s - 0.01
     assert engines.metric("vllm:generation_tokens_total") == 0
     assert Stream(engines, completion(100)).cached == 0
 
@@ -302,7 +309,7 @@ def test_a_reset_and_a_flush_reach_all_engines(fleet):
             eventually(lambda at=index: slowness(at) == order["slow"], "all have heard it")
 
     def slowness(index):
-        with contextlib.suppress(client.Ended, ConnectionResetError):
+        with contextlib.suppress(client.Ended, ConnectionError):
             return engines.get("/sim/faults", index).json()["slow"]
 
     for index in range(4):

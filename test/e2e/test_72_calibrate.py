@@ -29,14 +29,25 @@ def step_ms(chunks, contexts):
     return both + sum(prefill_ms(*chunk) for chunk in chunks) + CONTEXT * sum(contexts)
 
 
+async def until(due):
+    """Spins for the last two milliseconds, because timers are late by as much."""
+    await asyncio.sleep(max(0.0, due - time.monotonic() - 0.002))
+    while time.monotonic() < due:
+        pass
+
+
 class StepEngine(engine.Engine):
     """Computes in steps, as real engines do: all waiting prompts, and a token for each running
-    sequence.
+    sequence.  A step of an idle engine begins when its request comes.
     """
+
+    def __init__(self, stalls_after=None, **options):
+        super().__init__("a", port=harness.free_port(), cache_blocks=8192, max_sequences=256, **options)
+        self.stalls_after = stalls_after  # requests
 
     async def schedule(self):
         running = []
-        due = 0.0
+        due = None
         while True:
             new = []
             while (sequence := self.admit_first()) is not None:
@@ -45,12 +56,13 @@ class StepEngine(engine.Engine):
             if not new and not running:
                 self.changed.clear()
                 await self.changed.wait()
-                due = time.monotonic()
+                due = None
                 continue
+            due = min(s.asked_at for s in new) if due is None else due
             chunks = [(s.cached_count, s.prompt_count - s.cached_count) for s in new]
             contexts = [s.prompt_count + s.made for s in running]
             due += step_ms(chunks, contexts) / 1000  # delays of steps do not add up
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            await until(due)
             running += new
             for sequence in running:
                 sequence.made += 1
@@ -63,8 +75,10 @@ class StepEngine(engine.Engine):
 
     async def tokens(self, sequences, row):
         [sequence] = sequences
-        sequence.made, sequence.steps = 0, asyncio.Queue()
+        sequence.made, sequence.steps, sequence.asked_at = 0, asyncio.Queue(), row["at"]
         response = sequence.response_tokens()
+        if self.stalls_after is not None and len(self.log) > self.stalls_after:
+            await asyncio.Event().wait()
         try:
             self.enqueue(sequence)
             for done, token in enumerate(response, 1):
@@ -80,7 +94,7 @@ def stepping():
     engines = []
 
     def make(**options):
-        made = StepEngine("a", port=harness.free_port(), cache_blocks=8192, max_sequences=256, **options)
+        made = StepEngine(**options)
         engines.append(made)
         return made.start()
 
@@ -142,7 +156,7 @@ def test_engines_that_do_not_report_cached_tokens_are_assumed_to_have_them(binar
 
 def test_an_interrupt_ends_it_with_the_measured_points(binary, stepping, tmp_path):
     path = tmp_path / "measured.json"
-    backend = stepping()
+    backend = stepping(stalls_after=7)
     process = subprocess.Popen(
         [binary, "calibrate", "--backend", backend.url, "--model", "test-model", "--write", str(path)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -154,7 +168,7 @@ def test_an_interrupt_ends_it_with_the_measured_points(binary, stepping, tmp_pat
         process.kill()
         process.wait()
     assert process.returncode == 1 and "too few rows" in err, (out, err)
-    assert len(rows_of(path)["prefill"]) >= 5
+    assert len(rows_of(path)["prefill"]) >= 5 and len(backend.log) == 8
 
 
 def test_a_model_that_the_engine_does_not_serve_is_a_failure(binary, stepping):

@@ -7,6 +7,7 @@ serves POST /tokenize and /v1/chat/completions/render, and chats and completions
 It also makes the files of a small model: a vocabulary that tokenizers learns from a few lines of
 text, and a template.
 """
+import functools
 import json
 import pathlib
 import sys
@@ -108,6 +109,7 @@ class Dialect:
         self.tokenizer = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
         self.source = json.loads((directory / "tokenizer_config.json").read_text())["chat_template"]
         self.template = render.ENVIRONMENT.from_string(self.source)
+        self.encode = functools.lru_cache(maxsize=8)(self.encode_anew)
 
     def text(self, body):
         if any(key in body for key in ("reasoning_effort", "documents", "tool_choice")):
@@ -122,12 +124,15 @@ class Dialect:
             add_generation_prompt=body.get("add_generation_prompt", True), bos_token="<s>", eos_token="<|im_end|>",
             **kwargs)
 
+    def encode_anew(self, text, special):
+        return tuple(self.tokenizer.encode(text, add_special_tokens=special).ids)
+
     def ids(self, body):
         if "messages" in body:
-            return self.tokenizer.encode(self.text(body), add_special_tokens=False).ids
+            return list(self.encode(self.text(body), False))
         if isinstance(body["prompt"], list):
             return body["prompt"]
-        return self.tokenizer.encode(body["prompt"], add_special_tokens=body.get("add_special_tokens", True)).ids
+        return list(self.encode(body["prompt"], body.get("add_special_tokens", True)))
 
 
 def speak(engine, dialect, off_by=0, said="x", paths=("/tokenize", "/v1/chat/completions/render")):
