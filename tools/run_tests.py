@@ -225,6 +225,7 @@ class Verdict:
     def tell(self):
         """Prints the closing lines.  Whether the run is good."""
         self.list.write_text("".join(f"{name}: {why}\n" for name, why in self.flaky))
+        print("== result")
         for name, why in self.flaky:
             print(f"FLAKY {name}: {why}")
         for name, why in self.failed:

@@ -81,13 +81,12 @@ PROGRAMS = {
 
 
 def run(*words):
-    """The exit status and the closing lines of the runner, from the first that names a test."""
+    """The exit status, the closing lines that name tests, and the last line."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
     done = subprocess.run([sys.executable, str(RUNNER), *map(str, words)], stdin=subprocess.DEVNULL, env=environment,
                           capture_output=True, text=True, timeout=within(120))
-    lines = done.stdout.splitlines()
-    closing = [line for line in lines if line.startswith(("FLAKY", "FAILED")) and ": " in line]
-    return done.returncode, sorted(closing), lines[-1]
+    *closing, last = done.stdout.partition("== result\n")[2].splitlines()
+    return done.returncode, sorted(closing), last
 
 
 @pytest.fixture
