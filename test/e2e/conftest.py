@@ -32,7 +32,7 @@ def pytest_addoption(parser):
                      help="for each family of tokenizers in test_15_tokenizer.py")
     parser.addoption("--all-templates", action="store_true",
                      help="every template there is in test_16_templates.py, and more random ones")
-    parser.addoption("--chaos-seconds", type=float, default=15, help="how long test_95_chaos.py runs")
+    parser.addoption("--chaos-seconds", type=float, default=6, help="how long test_95_chaos.py runs")
 
 
 def pytest_configure(config):

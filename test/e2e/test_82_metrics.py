@@ -43,6 +43,11 @@ def get(port, target):
         return connection.read_response("GET")
 
 
+def wait_models(router, *engines):
+    """Until the router knows the models of the engines: only then are others refused."""
+    eventually(lambda: all(router.backend(engine)["models"] == engine.models for engine in engines), router.backends)
+
+
 def promtool(page):
     done = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, timeout=within(20))
     return done.returncode, (done.stdout + done.stderr).decode()
@@ -51,6 +56,7 @@ def promtool(page):
 def test_promtool_accepts_the_page_of_a_router_at_work(standin, warmpath):
     a, b = standin("a"), standin("b")
     router = warmpath(a, b)
+    wait_models(router, a, b)
     for number in range(6):
         assert router.post("/v1/chat/completions", chat(stream=number % 2 == 0)).status == 200
     assert router.post("/v1/chat/completions", chat(model='no "such" model')).status == 404
@@ -65,6 +71,7 @@ def test_requests_are_counted_exactly_once(standin, warmpath):
     b.respond("/bad", plain_response(500, b"no"))
     a.respond("/bad", plain_response(500, b"no"))
     router = warmpath(a, b, policy="round_robin", retry_attempts=1)
+    wait_models(router, a, b)
     for _ in range(10):
         router.post("/v1/chat/completions", chat(stream=True, events=4))
     for _ in range(3):
@@ -111,6 +118,7 @@ def test_buckets_never_fall(standin, warmpath):
 def test_backends_and_the_process_have_metrics(standin, warmpath):
     a, b = standin("a"), standin("b", start=False)
     router = warmpath(a, b, health_interval="100ms")
+    router.wait_state(a, "up")
     router.wait_state(b, "down")
     router.admin("POST", f"/backends/{router.backend(a)['id']}/drain")
     found = metrics_of(router)
@@ -120,7 +128,9 @@ def test_backends_and_the_process_have_metrics(standin, warmpath):
     assert value(found, "warmpath_backend_draining", backend=a.url) == 1
     assert value(found, "warmpath_backend_info", backend=a.url, pool="default") == 1
     assert value(found, "warmpath_workers") == 2
-    assert value(found, "process_open_fds") == pytest.approx(router.descriptors(), abs=3)
+    # Probes open and close descriptors meanwhile.
+    eventually(lambda: value(metrics_of(router), "process_open_fds") == pytest.approx(router.descriptors(), abs=3),
+               lambda: f"{router.descriptors()} descriptors in {metrics_of(router)}")
     assert value(found, "process_resident_memory_bytes") == pytest.approx(router.memory(), rel=0.5)
 
 

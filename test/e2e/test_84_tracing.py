@@ -281,17 +281,21 @@ def test_a_dead_collector_costs_spans_and_no_request(standin, warmpath, collecto
 
 
 def test_a_collector_that_hangs_costs_spans_and_no_request(standin, warmpath, collector):
-    engine, traces = standin("a"), collector(status=None)
-    router = warmpath(engine, tracing_endpoint=traces.url, **QUIET)
-    ask(router)
-    eventually(lambda: traces.asked == 1, "the collector has a post")
-    slowest = 0
-    with router.connect() as connection:
-        for _ in range(600):  # more than the other batch holds
-            begin = time.monotonic()
-            connection.send(json_request(PATH, chat()))
-            assert connection.read_response("POST").status == 200
-            slowest = max(slowest, time.monotonic() - begin)
+    for _ in range(3):
+        begun = time.monotonic()
+        engine, traces = standin("a"), collector(status=None)
+        router = warmpath(engine, tracing_endpoint=traces.url, **QUIET)
+        ask(router)
+        eventually(lambda: traces.asked == 1, "the collector has a post")
+        slowest = 0
+        with router.connect() as connection:
+            for _ in range(600):  # more than the other batch holds
+                begin = time.monotonic()
+                connection.send(json_request(PATH, chat()))
+                assert connection.read_response("POST").status == 200
+                slowest = max(slowest, time.monotonic() - begin)
+        if time.monotonic() - begun < 9:
+            break  # otherwise the ten seconds of the post may be over: once more
     assert slowest < within(5), "no request waits the ten seconds of a post"
     eventually(lambda: metric(router, "warmpath_spans_dropped_total") == 600 - 512, "what found no room is counted")
     assert traces.asked == 1
@@ -315,4 +319,4 @@ def test_remaining_spans_are_sent_at_exit(standin, warmpath, collector):
     ask(router)
     router.signal(signal.SIGTERM)
     assert router.wait_exit(10) == 0
-    assert len(traces.spans) == 1
+    spans_of(traces, 1)

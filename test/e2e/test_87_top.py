@@ -26,6 +26,7 @@ from test_71_engine import Fleet
 
 CLEAR = b"\x1b[2J"
 ENTER = b"\x1b[?1049h\x1b[?25l\x1b[?7l"
+FRAME_END = b"\x1b[?2026l"
 LEAVE = b"\x1b[?2026l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
 NOW = 1_763_204_044_000
 
@@ -187,6 +188,18 @@ class Terminal:
     def lacks(self, text):
         eventually(lambda: text not in self.text(), lambda: f"{text!r} is gone:\n{self.text()}")
 
+    def settle(self, admin):
+        """Waits until all that the command wrote about the admin's figures is on the screen."""
+        polls = admin.polls()
+        # The second one is asked after the response to the first was painted.
+        eventually(lambda: admin.polls() >= polls + 2, "it asks again")
+        eventually(self.has_whole_frame, lambda: repr(self.raw[-100:]))
+        return self
+
+    def has_whole_frame(self):
+        with self.lock:
+            return self.raw.endswith(FRAME_END) and not select.select([self.master], [], [], 0)[0]
+
     def type(self, text):
         os.write(self.master, text.encode())
 
@@ -266,7 +279,7 @@ def test_the_screen_shows_the_figures_of_the_document(admin, terminal):
                            kv_usage=0.5, weight=3, requests_per_s=12.34),
                    backend(1, state="ejected", hit_rate=None, ttft_p50_ms=None, ttft_p95_ms=None, kv_usage=None),
                    backend(2, draining=True), decisions=[decision(2, outcome="failed", cached_tokens=None), decision(1)])
-    screen = terminal(router, 80, 26).sees("FLEET 3").sees("Sentence number 1.")
+    screen = terminal(router, 80, 26).sees("FLEET 3").sees("Sentence number 1.").settle(router)
     head, hit, p50, p95, _, ours, theirs, *_ = screen.rows()
     assert head.startswith("warmpath 0.1.0  policy warm  up 1h 2m  7 in flight") and head.endswith("live")
     assert hit.split() == "hit rate 72.4% round-robin ~31.0% requests/s 41.2 failures/s 0.25".split()
@@ -287,10 +300,10 @@ def test_the_screen_shows_the_figures_of_the_document(admin, terminal):
 
 def test_a_new_document_rewrites_only_what_differs(admin, terminal):
     router = admin(backend(0), backend(1), decisions=[decision(1)])
-    screen = terminal(router).sees("72.4%").sees("Sentence number 1.")
+    screen = terminal(router).sees("72.4%").sees("Sentence number 1.").settle(router)
     start = len(screen.raw)
     router.document["recent"]["hit_rate"] = 0.719
-    screen.sees("71.9%")
+    screen.sees("71.9%").settle(router)
     assert len(screen.raw) - start < 100, screen.raw[start:]
     for serial in range(2, 7):
         router.document["backends"][0]["in_flight"] = 100 + serial
@@ -303,30 +316,31 @@ def test_a_new_document_rewrites_only_what_differs(admin, terminal):
 
 def test_an_unchanged_screen_writes_nothing(admin, terminal):
     router = admin(backend(0), backend(1), decisions=[decision(1)])
-    screen = terminal(router).sees("Sentence number 1.")
+    screen = terminal(router).sees("Sentence number 1.").settle(router)
     start, polls = len(screen.raw), router.polls()
     eventually(lambda: router.polls() >= polls + 5, "it asks again")
+    screen.settle(router)
     assert screen.raw[start:] == b""
 
 
 @pytest.mark.parametrize("width, height", [(120, 40), (40, 10), (200, 60), (81, 25), (20, 3)])
 def test_after_a_change_of_size_the_screen_is_that_of_a_fresh_start(admin, terminal, width, height):
-    router = admin(*(backend(i) for i in range(100)), decisions=[decision(i) for i in range(9, 0, -1)])
-    fresh = terminal(router, width, height).sees("live")
-    screen = terminal(router).sees("Sentence number 9.")
-    eventually(lambda: router.polls() > 4, "both have all")
+    # Alike, and each counts the polls of its own terminal.
+    router, other = (admin(*(backend(i) for i in range(100)), decisions=[decision(i) for i in range(9, 0, -1)])
+                     for _ in range(2))
+    fresh = terminal(other, width, height).sees("live").settle(other)
+    screen = terminal(router).sees("Sentence number 9.").settle(router)
     screen.resize(width, height)
     eventually(lambda: screen.rows() == fresh.rows(), lambda: f"{screen.text()}\n--- is not\n{fresh.text()}")
     screen.resize(80, 24)
     # Once for each size; twice where a refresh noticed it before the signal came.
     eventually(lambda: screen.raw.count(CLEAR) >= 3, "it is painted anew")
-    screen.sees("Sentence number 9.").sees("q quit")
-    polls = router.polls()
-    eventually(lambda: router.polls() > polls + 4, "it asks again")
+    screen.sees("Sentence number 9.").sees("q quit").settle(router)
     clears = screen.raw.count(CLEAR)
     assert clears <= 5
-    eventually(lambda: router.polls() > polls + 12, "it asks again")
-    assert screen.raw.count(CLEAR) == clears
+    polls = router.polls()
+    eventually(lambda: router.polls() > polls + 3, "it asks again")
+    assert screen.settle(router).raw.count(CLEAR) == clears
 
 
 def test_a_thousand_backends_are_scrolled_and_sorted(admin, terminal):
@@ -369,9 +383,19 @@ def test_keys_react_at_once_while_the_router_hangs(admin, terminal):
 def test_a_router_that_dies_is_missed_and_found_again(admin, terminal):
     router = admin(backend(0), decisions=[decision(50)])
     screen = terminal(router, 140, 24).sees("live").sees("Sentence number 50.")
+    begun = time.monotonic()
+    screen.settle(router)  # with a response after that moment
     router.stop()
-    screen.sees("router unreachable since 0 s, trying").sees("Connection refused").sees("10.0.0.1:8000")
-    screen.sees("router unreachable since 1 s, trying")
+
+    def unreachable():
+        found = re.search(r"router unreachable since (\d+) s, trying", screen.text())
+        return found and found[1]
+
+    first = int(eventually(unreachable, screen.text))
+    assert first <= time.monotonic() - begun
+    screen.sees("Connection refused").sees("10.0.0.1:8000")
+    last = int(eventually(lambda: (seconds := unreachable()) and int(seconds) > first and seconds, screen.text))
+    assert last <= time.monotonic() - begun
     # Another router, whose numbers start at 0.
     router.decisions = [decision(2)]
     router.document["uptime_s"] = 1
@@ -433,7 +457,7 @@ def test_a_pause_freezes_the_screen(admin, terminal):
 def test_names_cannot_move_the_cursor_and_wide_ones_are_cut_safely(admin, terminal):
     router = admin(backend(0, url="http://漢字漢字漢字漢字漢字漢字:8000"), backend(1, state="\x1b[31mup\x07"),
                    decisions=[decision(1, model="模型" * 10, why="e\u0301 \u202e \x1b]0;title\x07 \u200d 😀 end")])
-    screen = terminal(router).sees("FLEET 2").sees("😀")
+    screen = terminal(router).sees("FLEET 2").sees("😀").settle(router)
     assert re.search(r"漢.*…漢字:8000 +up +0", screen.text().replace("\0", "")), screen.text()
     assert "?[31mup?" in screen.text() and "e? ? ?]0;title? ? 😀 end" in re.sub("😀 +end", "😀 end", screen.text())
     assert b"\x1b]" not in screen.raw and b"\x07" not in screen.raw and b"\x1b[31mup" not in screen.raw
@@ -447,7 +471,7 @@ def test_names_cannot_move_the_cursor_and_wide_ones_are_cut_safely(admin, termin
 
 def test_no_color_turns_colors_off(admin, terminal):
     router = admin(backend(0), backend(1, state="down"))
-    screen = terminal(router, environment={"NO_COLOR": "1"}).sees("live")
+    screen = terminal(router, environment={"NO_COLOR": "1"}).sees("live").sees("down")
     assert not re.search(rb"\x1b\[[0-9;]*3[0-7]m", screen.raw)
     assert screen.look_of("down") == "default"
 
@@ -479,26 +503,36 @@ def test_errors_are_explained(admin, once, terminal):
     assert "the router responds with 401: The token is missing or wrong." in screen.finish(1)
 
 
+def ok_rows(screen):
+    return [row for row in screen.rows() if "codellama-13b" in row and " ok " in row]
+
+
 def test_the_screen_of_a_running_router_is_complete(binary, tmp_path, warmpath, terminal):
     fleet = Fleet(binary, tmp_path / "engines.stderr", 2, model="codellama-13b", speed=20)
     try:
         router = warmpath(fleet.url(0), fleet.url(1), policy="warm", savings_gpu_hour_cents=250)
-        screen = terminal(f"http://127.0.0.1:{router.admin_port}", 200, 40).sees("live").sees("FLEET 2")
+        for index in range(2):
+            eventually(lambda index=index: router.backend(fleet.url(index))["state"] == "up", router.backends)
         for _ in range(5):
             body = {"model": "codellama-13b", "prompt": "say hello " * 500, "max_tokens": 2}
             assert router.post("/v1/completions", body).status == 200
+
+        def ended():
+            rows = router.admin("GET", "/decisions?limit=100").json()["decisions"]
+            return len(rows) == 5 and all(row["outcome"] != "running" for row in rows) and rows
+
+        decisions = eventually(ended, "all decisions have ended")
+        screen = terminal(f"http://127.0.0.1:{router.admin_port}", 200, 40).sees("live").sees("FLEET 2")
         screen.sees(" 5 requests").sees("DECISIONS 5")
         document = router.admin("GET", "/overview").json()
-        decisions = router.admin("GET", "/decisions?limit=100").json()["decisions"]
         hit_rate = document["recent"]["hit_rate"]
         assert hit_rate > 0.5, document["recent"]
         screen.sees(f"hit rate   {100 * hit_rate:.1f}%")
+        eventually(lambda: len(ok_rows(screen)) == 5, screen.text)
         for row in document["backends"]:
             cells = screen.row_of(row["url"].removeprefix("http://")).split()
             assert cells[1] == row["state"] == "up" and cells[8] == str(row["weight"]), (cells, row)
-        seen = [row for row in screen.rows() if "codellama-13b" in row and " ok " in row]
-        assert len(seen) == 5
-        for line, decision_ in zip(seen, decisions, strict=True):
+        for line, decision_ in zip(ok_rows(screen), decisions, strict=True):
             facts = line.split()
             assert facts[2] == decision_["backend"]["url"].removeprefix("http://")
             assert facts[3] == f"{decision_['cached_tokens']:,}/{decision_['prompt_tokens']:,}"

@@ -10,7 +10,7 @@ import openai
 import pytest
 from client import chat
 from harness import eventually, within
-from standin import RESET, SSE_HEAD, STALL, chunk, event, json_response
+from standin import RESET, SSE_HEAD, STALL, Gate, chunk, event, json_response
 
 
 @pytest.fixture
@@ -105,20 +105,25 @@ def test_openai_sees_errors_of_the_router(engine, warmpath):
 def test_openai_timeout_cancels(engine, warmpath):
     engine.respond("/v1/chat/completions", STALL)
     router = warmpath(engine)
-    with openai.OpenAI(base_url=router.url + "/v1", api_key="x", max_retries=0, timeout=0.5) as client:
-        with pytest.raises(openai.APITimeoutError):
-            client.chat.completions.create(model="test-model", messages=MESSAGES)
+    for timeout in (0.5, 2, 8):
+        with openai.OpenAI(base_url=router.url + "/v1", api_key="x", max_retries=0, timeout=timeout) as client:
+            with pytest.raises(openai.APITimeoutError):
+                client.chat.completions.create(model="test-model", messages=MESSAGES)
+        if engine.requests:
+            break  # otherwise the client left before its request was sent on
     assert engine.requests[0].gone.wait(within(1))
 
 
 def test_openai_sees_a_broken_stream_as_an_error(engine, warmpath):
+    gate = Gate()
     engine.respond("/v1/chat/completions", SSE_HEAD,
                   chunk(event({"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "test-model",
                                "choices": [{"index": 0, "delta": {"content": "half"}, "finish_reason": None}]})),
-                  0.05, RESET)
+                  gate, RESET)
     with connect(warmpath(engine)) as client:
         stream = client.chat.completions.create(model="test-model", messages=MESSAGES, stream=True)
         assert next(iter(stream)).choices[0].delta.content == "half"
+        gate.open()
         with pytest.raises(openai.APIError) as caught:
             next(iter(stream))
     assert caught.value.message
@@ -165,18 +170,26 @@ def test_httpx_sends_and_streams(engine, warmpath):
 
 
 def test_httpx_sees_a_broken_stream_as_an_error(engine, warmpath):
-    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), 0.05, RESET)
+    gate = Gate()
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), gate, RESET)
     router = warmpath(engine)
-    with pytest.raises(httpx.RemoteProtocolError):
-        httpx.get(router.url + "/x", timeout=within(10))
+    with httpx.stream("GET", router.url + "/x", timeout=within(10)) as response:
+        parts = response.iter_raw()
+        assert next(parts) == b"data: 1\n\n"
+        gate.open()
+        with pytest.raises(httpx.RemoteProtocolError):
+            list(parts)
 
 
 # curl.
 
 
+CURL = ["curl", "-sS", "--noproxy", "*"]
+
+
 def curl(*words):
-    return subprocess.run(["curl", "-sS", "--noproxy", "*", "--max-time", str(within(10)), *words],
-                          capture_output=True, text=True, timeout=within(15))
+    return subprocess.run([*CURL, "--max-time", str(within(10)), *words], capture_output=True, text=True,
+                          timeout=within(15))
 
 
 def test_curl_sends_and_streams(engine, warmpath, tmp_path):
@@ -196,11 +209,15 @@ def test_curl_sends_and_streams(engine, warmpath, tmp_path):
 
 
 def test_curl_sees_a_broken_stream_as_an_error(engine, warmpath):
-    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), 0.05, RESET)
+    gate = Gate()
+    engine.respond("/x", SSE_HEAD, chunk(event(b"1")), gate, RESET)
     router = warmpath(engine)
-    done = curl("-N", router.url + "/x")
-    assert done.returncode in (18, 56), done.stderr
-    assert done.stdout.startswith("data: 1\n\n")
+    with subprocess.Popen([*CURL, "--max-time", str(within(10)), "-N", router.url + "/x"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "data: 1\n"
+        gate.open()
+        _, stderr = process.communicate(timeout=within(15))
+    assert process.returncode in (18, 56), stderr
 
 
 # h2load, as a crowd.
@@ -231,4 +248,5 @@ def test_h2load_streams(standin, warmpath, tmp_path):
          router.url + "/v1/chat/completions"], capture_output=True, text=True, timeout=within(60))
     assert "400 succeeded, 0 failed" in done.stdout, done.stdout
     assert time.monotonic() - begun < within(20)
-    assert all(one.requests and all(seen.responded_at for seen in one.requests) for one in engines)
+    eventually(lambda: all(one.requests and all(seen.responded_at for seen in one.requests) for one in engines),
+               "both stand-ins finished all their streams")
