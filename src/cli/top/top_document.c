@@ -99,6 +99,7 @@ static const struct top_field point_fields[] = {
 
 static const struct top_field decision_fields[] = {
     FIELD(NUMBER, top_decision, "serial", serial),
+    FIELD(TEXT, top_decision, "id", id),
     FIELD(NUMBER, top_decision, "time_ms", time_ms),
     FIELD(TEXT, top_decision, "model", model),
     FIELD(TEXT, top_decision, "outcome", outcome),
@@ -359,6 +360,31 @@ void top_history_join(struct top_history *history, const struct top_overview *ov
     }
 }
 
+static bool top_decisions_have(const struct top_decision *rows, uint32_t count, const char *id)
+{
+    for (uint32_t row = 0; row < count; row++) {
+        if (strcmp(rows[row].id, id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Removes the running requests that are among the `fresh_count` first of `fresh`.  Clients may use
+// an id twice, so only those.
+static void top_decisions_drop(struct top_decisions *kept, const struct top_decisions *fresh,
+                               uint32_t fresh_count)
+{
+    uint32_t stays = 0;
+    for (uint32_t row = 0; row < kept->count; row++) {
+        bool was_running = strcmp(kept->rows[row].outcome, "running") == 0;
+        if (!was_running || !top_decisions_have(fresh->rows, fresh_count, kept->rows[row].id)) {
+            kept->rows[stays++] = kept->rows[row];
+        }
+    }
+    kept->count = stays;
+}
+
 void top_decisions_join(struct top_decisions *kept, const struct top_decisions *fresh)
 {
     if (fresh->serial < kept->serial) {
@@ -370,6 +396,7 @@ void top_decisions_join(struct top_decisions *kept, const struct top_decisions *
            (kept->count == 0 || fresh->rows[added].serial > kept->rows[0].serial)) {
         added++;
     }
+    top_decisions_drop(kept, fresh, added);
     uint32_t stays =
         kept->count < top_decision_max - added ? kept->count : top_decision_max - added;
     memmove(kept->rows + added, kept->rows, stays * sizeof(kept->rows[0]));

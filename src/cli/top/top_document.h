@@ -121,6 +121,7 @@ struct top_overview {
 
 struct top_decision {
     double serial;
+    char id[top_url_size]; // of the request
     double time_ms;
     char model[top_word_size];
     char backend[top_url_size]; // empty: not forwarded
@@ -146,8 +147,8 @@ enum status top_decisions_read(struct slice text, struct top_decisions *out);
 // Appends the points that are newer than all of `history`.  Starts over if the clock was set back.
 void top_history_join(struct top_history *history, const struct top_overview *overview);
 
-// Puts the new ones on top.  Serials that went back are those of another router: what was kept
-// goes.
+// Puts the new ones on top.  A request that was told as running and has ended has a new row: the
+// old one goes.  Serials that went back are those of another router: what was kept goes.
 void top_decisions_join(struct top_decisions *kept, const struct top_decisions *fresh);
 
 // Cuts and cleans a string, which may hold any bytes, into `size` bytes, the last of which is 0.

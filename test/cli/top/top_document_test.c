@@ -168,6 +168,20 @@ TEST(decisions_are_joined_newest_first_and_the_oldest_go)
     CHECK(kept.count == top_decision_max && kept.serial == 150);
 }
 
+TEST(a_request_that_has_ended_replaces_its_row_as_running)
+{
+    kept = (struct top_decisions){.serial = 3,
+                                  .count = 3,
+                                  .rows = {{.serial = 3, .id = "b", .outcome = "running"},
+                                           {.serial = 2, .id = "a", .outcome = "running"},
+                                           {.serial = 1, .id = "a", .outcome = "ok"}}};
+    decisions = (struct top_decisions){
+        .serial = 4, .count = 1, .rows = {{.serial = 4, .id = "a", .outcome = "ok"}}};
+    top_decisions_join(&kept, &decisions);
+    CHECK_EQ(kept.count, 3);
+    CHECK(kept.rows[0].serial == 4 && kept.rows[1].serial == 3 && kept.rows[2].serial == 1);
+}
+
 TEST(a_restarted_router_is_asked_for_all_its_decisions)
 {
     kept.count = 0;
