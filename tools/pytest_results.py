@@ -2,10 +2,13 @@
 
     python -m pytest -p pytest_results --results FILE ...
 
-A test has up to three results: of its set-up, of the test itself and of its clean-up.  The lines
-are written as the results come, so they are there too if pytest itself crashes.
+A test has a line when it is collected and up to three results: of its set-up, of the test itself
+and of its clean-up.  The lines are written as they come.  So a test that has no result, because
+pytest itself crashed or hung, is known too.
 """
 import json
+
+import pytest
 
 
 class Recorder:
@@ -17,6 +20,17 @@ class Recorder:
         self.file.write(json.dumps({"test": report.nodeid, "when": when, "outcome": report.outcome,
                                     "why": why, "sections": "\n".join(text for _, text in report.sections)
                                     if why else ""}) + "\n")
+
+    def expect(self, tests):
+        for test in tests:
+            self.file.write(json.dumps({"test": test, "when": "collected", "outcome": ""}) + "\n")
+
+    def pytest_collection_finish(self, session):
+        self.expect(item.nodeid for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids):
+        self.expect(ids)
 
     def pytest_runtest_logreport(self, report):
         self.write(report, report.when)

@@ -11,13 +11,16 @@ compare wall times, one by one.
 
 A test that fails is tried again, alone, when all others have ended: up to twice.  If it passes
 then, it counts as passed and is listed as flaky.  A run with more than FLAKY_MAX of them has
-failed, so that the list cannot grow unseen.  For unit tests the program is tried again.  A report
-of a sanitizer counts at once: a race that shows one time in three is a race.
+failed at once, so that the list cannot grow unseen.  For unit tests the program is tried again.
+A report of a sanitizer or an assertion counts at once: a race that shows one time in three is a
+race.  A test that was expected and has no result, because its runner crashed or hung, has failed.
 
-The flaky tests with their first failures go to flaky.txt beside the build folder, the output of
-failed tries to tries/ in it.  The last lines name the failed tests and count all.
+The flaky tests with their first failures go to flaky.txt beside the build folder, where they stay
+until someone deletes their line.  The output of failed tries goes to tries/ in the build folder.
+The last lines name the failed tests and count all.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -37,7 +40,8 @@ HUNG_S = 3600  # for all tests of a part; single tests have limits of their own
 HUNG_ALONE_S = 900
 WHY_SIZE = 160
 GOOD = ("OK", "EXPECTEDFAIL", "SKIP")
-SANITIZER = re.compile(r"(Address|Thread|Leak|Memory)Sanitizer|: runtime error: ")
+END_S = 5  # for a runner to end its tests
+NEVER_LUCK = re.compile(r"\w+Sanitizer\b|: runtime error: |a sanitizer or an assertion spoke")
 MARKS = {"e2e": ["-m", "not quiet"], "core": ["-m", "not quiet"], "quiet": ["-m", "quiet", "-n", "0"]}
 CORE = re.compile(r"test_(10|20|30|35|40|50|55|60|75|80)_")
 PARTS = ("unit", "threads", *MARKS)
@@ -54,11 +58,14 @@ class Result:
         return self.failed > 0
 
     def is_final(self):
-        return SANITIZER.search(self.output) is not None
+        return NEVER_LUCK.search(self.output) is not None
 
 
 def run_bounded(command, seconds, **options):
-    """The exit status; a command that takes longer is killed with all processes of its group."""
+    """The exit status; a command that takes longer is ended with all processes of its group.
+
+    Meson starts its tests in groups of their own and ends them if it is asked to end.
+    """
     process = subprocess.Popen(command, start_new_session=True, **options)
     try:
         return process.wait(seconds)
@@ -66,23 +73,27 @@ def run_bounded(command, seconds, **options):
         return f"hung for {seconds} s"
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(END_S)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
 class UnitTests:
     """The programs of `meson test`, which print TAP."""
 
-    def __init__(self, build, names=()):
-        self.build, self.names = build, names
+    def __init__(self, build, names=None):
+        self.build = build
+        self.names = names or [test["name"] for test in threaded.tests_of(build)]
 
     @classmethod
     def of_folder(cls, build, only):
         """Builds and takes the programs of one folder of test/."""
-        tests = json.loads(subprocess.run(["meson", "introspect", "--tests", str(build)], capture_output=True,
-                                          check=True).stdout)
+        tests = threaded.tests_of(build)
         folders = {test["name"]: test["suite"][0].partition(":")[2] for test in tests}
-        wanted = [test for test in tests if f"{folders[test['name']]}/".startswith(f"{only}/")]
+        wanted = [test for test in tests if f"{folders[test['name']]}/".startswith(f"{only.rstrip('/')}/")]
         if not wanted:
             sys.exit(f"run_tests: no unit tests in test/{only}; there are: {' '.join(sorted(set(folders.values())))}")
         subprocess.run(["ninja", "-C", str(build), *(pathlib.Path(test["cmd"][0]).name for test in wanted)], check=True)
@@ -99,12 +110,17 @@ class UnitTests:
         status = run_bounded(["meson", "test", "-C", str(self.build), "--no-rebuild", "--print-errorlogs", "--logbase", log,
                               *(names or self.names)], seconds)
         lines = path.read_text().splitlines() if path.exists() else []
-        return status, [self.read(json.loads(line)) for line in lines]
+        results = [self.read(json.loads(line)) for line in lines]
+        missing = set(names or self.names) - {result.name.split(" / ")[-1] for result in results}
+        return status, results + [Result(name, failed=1, why=f"no result: meson test ended with {status}")
+                                  for name in sorted(missing)]
 
     def run_alone(self, result, number):
         _, results = self.run(f"try-{number}", [result.name.split(" / ")[-1]], HUNG_ALONE_S)
-        found = [again for again in results if again.name == result.name]
-        return found[0] if found else Result(result.name, failed=1, why="meson test wrote no result")
+        [again] = results  # names of files are unique in the tree
+        if again.is_bad() or again.passed:
+            return again
+        return Result(result.name, failed=1, why="skipped when tried again")
 
     @staticmethod
     def read(program):
@@ -114,7 +130,11 @@ class UnitTests:
         skipped = sum(word == "ok" and "# SKIP" in rest for word, rest in lines)
         passed = len(lines) - len(bad) - skipped
         if program["result"] in GOOD and not bad:
-            return Result(name, passed, 0, skipped) if lines else Result(name, failed=1, why="no test ran")
+            # The plan is the last line: without it a test has ended the program.
+            plan = re.search(r"^1\.\.(\d+)", output, re.MULTILINE)
+            if lines and plan and int(plan[1]) == len(lines):
+                return Result(name, passed, 0, skipped)
+            return Result(name, failed=1, why=f"{len(lines)} tests ran, the plan is {plan and plan[0]}", output=output)
         # A crash or a hang has no line that says "not ok".
         why = ", ".join(bad) or f"{program['result']}, exit status {program.get('returncode')}"
         return Result(name, passed, max(1, len(bad)), skipped, why, output + program.get("stderr", ""))
@@ -142,8 +162,8 @@ class EndToEndTests:
         """A test that passed and failed to clean up has failed."""
         result = found.setdefault(row["test"], Result(f"{self.folder}/{row['test']}"))
         if result.is_bad():
-            return
-        if row["outcome"] == "failed":
+            result.output += f"\n{row['why']}\n{row['sections']}"
+        elif row["outcome"] == "failed":
             lines = row["why"].splitlines()
             why = ([line[1:] for line in lines if line.startswith("E ")] or lines[-1:] or ["failed"])[0]
             found[row["test"]] = Result(result.name, failed=1, why=why, output=row["why"] + "\n" + row["sections"])
@@ -157,13 +177,16 @@ class EndToEndTests:
         if self.part == "core":
             tests = sorted(str(path) for path in pathlib.Path(self.folder).glob("test_*.py") if CORE.match(path.name))
         status, found = self.pytest(self.part, HUNG_S, tests, *MARKS[self.part])
+        for result in found.values():
+            if not (result.passed or result.skipped or result.is_bad()):
+                result.failed, result.why = 1, f"no result: pytest ended with {status}"
         return status, list(found.values())
 
     def run_alone(self, result, number):
         status, found = self.pytest(f"try-{number}", HUNG_ALONE_S, [result.name], "-n", "0")
         nodeid = result.name.removeprefix(f"{self.folder}/")
         again = found.get(nodeid)
-        if again and (again.is_bad() or again.passed or again.skipped):
+        if again and (again.is_bad() or (again.passed and status == 0)):
             return again
         return Result(result.name, failed=1, why=f"crashed or hung: pytest ended with {status}")
 
@@ -210,7 +233,8 @@ class Verdict:
     def try_one(self, suite, first, number):
         result, tries = first, 1
         while True:
-            (self.tries / f"{number + tries}.txt").write_text(f"{result.name}, try {tries}\n{result.why}\n{result.output}")
+            (self.tries / f"{number + tries}.txt").write_text(
+                f"{result.name}, try {tries}\n{result.why}\n{result.output}", errors="backslashreplace")
             if result.is_final() or tries == TRIES:
                 self.failed.append((first.name, result.why))
                 return
@@ -224,7 +248,9 @@ class Verdict:
 
     def tell(self):
         """Prints the closing lines.  Whether the run is good."""
-        self.list.write_text("".join(f"{name}: {why}\n" for name, why in self.flaky))
+        old = self.list.read_text().splitlines() if self.list.exists() else []
+        rows = {line.partition(": ")[0]: line for line in [*old, *(f"{name}: {why}" for name, why in self.flaky)]}
+        self.list.write_text("".join(f"{row}\n" for row in rows.values()), errors="backslashreplace")
         print("== result")
         for name, why in self.flaky:
             print(f"FLAKY {name}: {why}")
@@ -244,6 +270,8 @@ def main():
     parser.add_argument("--folder", default="test/e2e", help="of the end-to-end tests")
     mark = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     options, words = parser.parse_args(sys.argv[1:mark]), sys.argv[mark + 1:]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("run_tests: asked to end"))
+    sys.stdout.reconfigure(errors="backslashreplace")  # a message may have any bytes
     parts = options.part or (["unit"] if options.only else ["unit", "e2e"])
     verdict = Verdict(options.build)
     for part in parts:

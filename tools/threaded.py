@@ -17,11 +17,14 @@ def starts_threads(program):
     return " pthread_create" in symbols
 
 
+def tests_of(build):
+    """All tests, as `meson introspect` describes them."""
+    return json.loads(subprocess.run(["meson", "introspect", "--tests", str(build)], capture_output=True,
+                                     check=True).stdout)
+
+
 def threaded_tests(build):
-    """Their descriptions by `meson introspect`."""
-    tests = json.loads(subprocess.run(["meson", "introspect", "--tests", str(build)], capture_output=True,
-                                      check=True).stdout)
-    return [test for test in tests if starts_threads(test["cmd"][0])]
+    return [test for test in tests_of(build) if starts_threads(test["cmd"][0])]
 
 
 def main():

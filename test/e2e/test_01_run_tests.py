@@ -2,13 +2,14 @@
 
 The runs here have tests of their own, in a folder for pytest and in a project for meson.
 """
+import contextlib
 import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
-from harness import within
+from harness import eventually, within
 
 RUNNER = pathlib.Path(__file__).resolve().parents[2] / "tools/run_tests.py"
 CONFTEST = """
@@ -58,6 +59,34 @@ def test_fails_to_clean_up(unclean):
 def test_reports_a_race_once():
     assert tries("race") > 1, "WARNING: ThreadSanitizer: data race"
 
+def test_skips_when_tried_again():
+    if tries("skipped") > 1:
+        pytest.skip("not here")
+    assert False
+
+def test_says_odd_bytes():
+    assert False, "\\udcff"
+
+@pytest.fixture
+def deadly():
+    yield
+    os._exit(3)
+
+def test_crashes_when_it_cleans_up(deadly):
+    pass
+
+def test_waits_for_the_end():
+    tries("waiting")
+    time.sleep(1000)
+
+@pytest.fixture
+def leaky():
+    yield
+    assert tries("leak") > 1, "ERROR: LeakSanitizer: detected memory leaks"
+
+def test_fails_and_then_leaks(leaky):
+    assert tries("leaky") > 1
+
 def test_is_skipped():
     pytest.skip("not here")
 
@@ -68,6 +97,18 @@ def test_fails_in_a_crowd(number):
 @pytest.mark.quiet
 def test_compares_wall_times():
     assert False
+
+@pytest.mark.quiet
+def test_quiet_crash():
+    os._exit(3)
+
+@pytest.mark.quiet
+def test_quiet_flake():
+    assert tries("flake") > 1
+
+@pytest.mark.quiet
+def test_quiet_failure():
+    assert False, "always"
 """
 # Each program prints TAP; the file counts its tries.
 PROGRAMS = {
@@ -77,6 +118,9 @@ PROGRAMS = {
     "crashes": "kill -SEGV $$",
     "hangs": "sleep 1000",
     "says_nothing": "true",
+    "ends_early": "echo ok 1",
+    "lacks_one": "echo ok 1; echo 1..2",
+    "is_skipped_then": 'echo x >> tried; if [ $(wc -l < tried) = 1 ]; then echo "not ok 1"; else echo "ok 1 # SKIP"; fi; echo 1..1',
 }
 
 
@@ -84,9 +128,19 @@ def run(*words):
     """The exit status, the closing lines that name tests, and the last line."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
     done = subprocess.run([sys.executable, str(RUNNER), *map(str, words)], stdin=subprocess.DEVNULL, env=environment,
-                          capture_output=True, text=True, timeout=within(120))
+                          capture_output=True, text=True, errors="replace", timeout=within(120))
     *closing, last = done.stdout.partition("== result\n")[2].splitlines()
     return done.returncode, sorted(closing), last
+
+
+def processes_of(word):
+    """Command lines with the word."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            found += [line] if word in line else []
+    return found
 
 
 @pytest.fixture
@@ -99,8 +153,8 @@ def end_to_end(tmp_path):
     (folder / "test_toy.py").write_text(TESTS)
     build = tmp_path / "build/debug"
 
-    def make(*names):
-        status, closing, last = run(build, "--part", "e2e", "--folder", folder, "--", "-k", " or ".join(names))
+    def make(*names, part="e2e"):
+        status, closing, last = run(build, "--part", part, "--folder", folder, "--", "-k", " or ".join(names))
         return status, [line.replace(f"{folder}/test_toy.py::", "") for line in closing], last
 
     make.flaky = tmp_path / "build/flaky.txt"
@@ -143,7 +197,9 @@ def test_the_list_has_the_first_failure(end_to_end):
 
 @pytest.mark.parametrize("name, why", [
     ("test_fails_always", "never well"), ("test_crashes_always", "crashed or hung: pytest ended with 3"),
-    ("test_hangs", "Timeout"), ("test_fails_to_clean_up", "left something behind")])
+    ("test_hangs", "Timeout"), ("test_fails_to_clean_up", "left something behind"),
+    ("test_crashes_when_it_cleans_up", "crashed or hung: pytest ended with 3"),
+    ("test_skips_when_tried_again", "crashed or hung: pytest ended with 0"), ("test_says_odd_bytes", "")])
 def test_a_test_that_fails_three_times_has_failed(end_to_end, name, why):
     status, closing, last = end_to_end(name, "test_passes")
     assert status == 1 and last == "1 passed, 1 failed"
@@ -151,9 +207,36 @@ def test_a_test_that_fails_three_times_has_failed(end_to_end, name, why):
     assert end_to_end.flaky.read_text() == ""
 
 
-def test_a_report_of_a_sanitizer_is_not_forgiven(end_to_end):
-    status, closing, last = end_to_end("test_reports_a_race_once")
-    assert status == 1 and last == "0 passed, 1 failed" and closing[0].startswith("FAILED test_reports_a_race_once")
+@pytest.mark.parametrize("name", ["test_reports_a_race_once", "test_fails_and_then_leaks"])
+def test_a_report_of_a_sanitizer_is_not_forgiven(end_to_end, name):
+    status, closing, last = end_to_end(name)
+    assert status == 1 and last == "0 passed, 1 failed" and closing[0].startswith(f"FAILED {name}")
+
+
+def test_tests_behind_a_crash_are_not_lost(end_to_end):
+    """One by one, a crash ends all of pytest: the tests behind it have no result."""
+    status, closing, last = end_to_end("test_quiet", part="quiet")
+    assert status == 1 and last == "1 passed, 2 failed"
+    assert [line.partition(":")[0] for line in closing] == [
+        "FAILED test_quiet_crash", "FAILED test_quiet_failure", "FLAKY test_quiet_flake"]
+    assert "always" in closing[1]
+
+
+def test_a_list_of_flaky_tests_stays_until_its_lines_are_deleted(end_to_end):
+    end_to_end("fails_once")
+    end_to_end("fails_once", "fails_twice")
+    assert [line.partition("::")[2].partition(":")[0] for line in end_to_end.flaky.read_text().splitlines()] == [
+        "test_fails_once", "test_fails_twice"]
+
+
+def test_asked_to_end_it_ends_its_tests_too(end_to_end, tmp_path):
+    words = [sys.executable, RUNNER, tmp_path / "build/debug", "--part", "e2e", "--folder", tmp_path / "tests", "--", "-k",
+             "test_waits_for_the_end"]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as runner:
+        eventually((tmp_path / "tests/waiting").exists, "the test runs", 30)
+        runner.terminate()
+        assert runner.wait(within(20)) == 1
+    eventually(lambda: not processes_of(str(tmp_path)), "all processes have ended")
 
 
 def test_more_than_ten_flaky_tests_fail_the_run(end_to_end):
@@ -179,7 +262,9 @@ def test_a_unit_program_that_passes_when_tried_again_has_passed_and_is_listed(un
 
 
 @pytest.mark.parametrize("name, why", [("fails_always", "is_ready"), ("crashes", "exit status -11"),
-                                       ("hangs", "TIMEOUT"), ("says_nothing", "")])
+                                       ("hangs", "TIMEOUT"), ("says_nothing", "0 tests ran"),
+                                       ("ends_early", "1 tests ran"), ("lacks_one", ""),
+                                       ("is_skipped_then", "skipped when tried again")])
 def test_a_unit_program_that_fails_three_times_has_failed(unit, name, why):
     status, closing, last = unit("passes", name)
     assert status == 1 and last == "2 passed, 1 failed"
