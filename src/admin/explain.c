@@ -14,6 +14,7 @@
 #include "knowledge/knowledge.h"
 #include "metrics/reason.h"
 #include "policy/policy.h"
+#include "policy/policy_memory.h"
 #include "proxy/proxy.h"
 #include "route/route.h"
 #include "sys/clock.h"
@@ -22,17 +23,34 @@
 
 enum { explain_digits = 6 };
 
+// The policy is asked with a copy of what it remembers, so that a question changes nothing.  NULL:
+// the policy has no state, or memory is short.
+static struct policy_memory *explain_memory(const struct proxy *proxy, uint32_t pool,
+                                            const struct policy *policy)
+{
+    struct policy_memory *memory = proxy_policy_memory(proxy, pool);
+
+    if (policy->state_size == 0) {
+        return NULL;
+    }
+    return memory != NULL && policy_memory_policy(memory) == policy ? policy_memory_copy(memory)
+                                                                    : policy_memory_create(policy);
+}
+
 static struct route *explain_route(const struct config *config, const struct proxy *proxy,
                                    struct token_thread *token_thread)
 {
     const struct policy *policies[fleet_pool_count_max];
+    struct policy_memory *memories[fleet_pool_count_max];
 
     for (uint32_t i = 0; i < config->pool_count; i++) {
         policies[i] = policy_find(config->pools[i].policy);
+        memories[i] = explain_memory(proxy, i, policies[i]);
     }
-    return route_create(&(struct route_options){
+    struct route *route = route_create(&(struct route_options){
         .policies = policies,
         .pool_count = config->pool_count,
+        .memories = memories,
         // As at start: a changed limits.backends needs a restart.
         .target_count_max = knowledge_backend_count_max(proxy_knowledge(proxy)),
         .knobs = config_knobs(config),
@@ -46,6 +64,10 @@ static struct route *explain_route(const struct config *config, const struct pro
         .token_text_max = config->tokens.prompt_size,
         .seed = 1,
     });
+    for (uint32_t i = 0; i < config->pool_count; i++) {
+        policy_memory_release(&memories[i]);
+    }
+    return route;
 }
 
 static void put_candidate(const struct route_explanation *why, uint32_t i, uint64_t now_ms,

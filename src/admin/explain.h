@@ -3,8 +3,8 @@
 // explain.h -- where a request would go, and why.
 //
 // The request is read, matched and routed like a real one, on the same knowledge, but not counted
-// and not sent.  A policy with state of its own (the next backend of a rotation, owners of
-// prefixes) starts with an empty state here, since every worker has its own.
+// and not sent.  A policy with a state (the next backend of a rotation, owners of prefixes) decides
+// with a copy of it.
 #pragma once
 
 #include "base/slice.h"

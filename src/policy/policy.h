@@ -7,6 +7,9 @@
 // only its own state and the generator that it is given.  The proxy, the simulator and the unit
 // tests therefore run the same code, and a seed replays a run.
 //
+// Most policies have no state, and workers ask them at the same time.  A policy with a state has
+// one for each pool of the process: policy_memory.h keeps it, and lets one worker at a time ask.
+//
 // CONTRIBUTING.md says how to add one.
 #pragma once
 
@@ -97,7 +100,7 @@ struct policy_input {
 struct policy {
     const char *name;    // in the configuration and in metric labels
     const char *summary; // one line, for --help and the manual
-    size_t state_size;   // private to each worker and pool, starts zeroed
+    size_t state_size;   // one for each pool, shared by all workers, starts zeroed; 0: no state
     bool reads_prompt;   // needs the matches, loads and speeds of targets
     bool may_sample;     // of a large pool, holders and a few other targets are enough
 

@@ -54,7 +54,7 @@ static uint32_t weighted_round_robin_pick(void *state, const struct policy_input
 {
     struct weighted_round_robin *self = state;
 
-    // Workers share the timetable: from the same start they would all pick the same targets.
+    // Several routers have the same timetable: from the same start all would pick the same targets.
     if (!self->started) {
         self->now = (uint32_t)(rng_next(rng) >> 32);
         self->started = true;

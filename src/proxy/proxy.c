@@ -8,6 +8,7 @@
 #include "knowledge/knowledge.h"
 #include "net/tcp.h"
 #include "net/tls.h"
+#include "policy/policy_memory.h"
 #include "proxy/worker_thread.h"
 #include "sys/log.h"
 #include "sys/pages.h"
@@ -46,6 +47,46 @@ static void contexts_free(struct proxy *proxy, struct tls_context ***contexts_pt
     free(contexts);
 }
 
+static void memories_free(struct plan *plan)
+{
+    for (uint32_t i = 0; plan->memories != NULL && i < plan->memory_count; i++) {
+        policy_memory_release(&plan->memories[i]);
+    }
+    free(plan->memories);
+}
+
+// The memory in that plan of a pool with this name and policy; NULL: it has none.
+static struct policy_memory *memory_find(const struct plan *plan, const struct config_pool *pool)
+{
+    for (uint32_t i = 0; plan != NULL && i < plan->memory_count; i++) {
+        const struct config_pool *other = &plan->config->pools[i];
+        if (strcmp(other->name, pool->name) == 0 && strcmp(other->policy, pool->policy) == 0) {
+            return plan->memories[i];
+        }
+    }
+    return NULL;
+}
+
+// A pool that keeps its name and its policy keeps what the policy remembers.
+static enum status memories_make(struct plan *plan, const struct plan *before)
+{
+    const struct config *config = plan->config;
+    plan->memories = calloc(config->pool_count, sizeof(struct policy_memory *));
+    plan->memory_count = config->pool_count;
+    bool complete = plan->memories != NULL;
+    for (uint32_t i = 0; complete && i < config->pool_count; i++) {
+        const struct policy *policy = policy_find(config->pools[i].policy);
+        struct policy_memory *kept = memory_find(before, &config->pools[i]);
+        ASSERT(policy != NULL);
+        if (policy->state_size > 0) {
+            plan->memories[i] =
+                kept != NULL ? policy_memory_share(kept) : policy_memory_create(policy);
+            complete = plan->memories[i] != NULL;
+        }
+    }
+    return complete ? STATUS_OK : STATUS_EXHAUSTED;
+}
+
 static void plan_free(struct proxy *proxy, struct plan **plan_ptr)
 {
     struct plan *plan = *plan_ptr;
@@ -54,6 +95,7 @@ static void plan_free(struct proxy *proxy, struct plan **plan_ptr)
     if (plan != NULL) {
         contexts_free(proxy, &plan->server_tls);
         contexts_free(proxy, &plan->client_tls);
+        memories_free(plan);
         free(plan);
     }
 }
@@ -91,16 +133,20 @@ static bool has_tls_backends(const struct config *config)
     return false;
 }
 
-// NULL when a certificate cannot be used.
+// NULL when a certificate cannot be used.  `before` is the plan that it replaces, NULL at start.
 static struct plan *plan_make(struct proxy *proxy, const struct config *config,
-                              char error[proxy_error_size])
+                              const struct plan *before, char error[proxy_error_size])
 {
     struct plan *plan = calloc(1, sizeof(*plan));
     enum status status = STATUS_OK;
 
     ASSERT(plan != NULL);
     plan->config = config;
-    if (config->tls.certificate != NULL) {
+    status = memories_make(plan, before);
+    if (status != STATUS_OK) {
+        snprintf(error, proxy_error_size, "no memory for the policies");
+    }
+    if (status == STATUS_OK && config->tls.certificate != NULL) {
         status = contexts_make(proxy, config, true, &plan->server_tls, error);
     }
     // The system's authorities take megabytes, so they are read only if a backend needs them.
@@ -243,6 +289,12 @@ const struct meters *proxy_meters(const struct proxy *proxy, uint32_t worker)
     return proxy->workers[worker]->meters;
 }
 
+struct policy_memory *proxy_policy_memory(const struct proxy *proxy, uint32_t pool)
+{
+    const struct plan *plan = atomic_load_explicit(&proxy->shared.plan, memory_order_relaxed);
+    return pool < plan->memory_count ? plan->memories[pool] : NULL;
+}
+
 const struct dialect_set *proxy_dialects(const struct proxy *proxy)
 {
     return proxy->dialects;
@@ -273,7 +325,7 @@ enum status proxy_start(const struct proxy_options *options, struct proxy **out,
         status = STATUS_IO;
     }
     if (status == STATUS_OK) {
-        struct plan *plan = plan_make(proxy, options->config, error);
+        struct plan *plan = plan_make(proxy, options->config, NULL, error);
         atomic_store_explicit(&proxy->shared.plan, plan, memory_order_release);
         status = plan == NULL ? STATUS_IO : start_workers(proxy, options->config, error);
     }
@@ -297,7 +349,7 @@ enum status proxy_replan(struct proxy *proxy, const struct config *config,
         snprintf(error, proxy_error_size, "tls cannot be turned on or off without a restart");
         return STATUS_MALFORMED;
     }
-    struct plan *plan = plan_make(proxy, config, error);
+    struct plan *plan = plan_make(proxy, config, now, error);
     if (plan == NULL) {
         return STATUS_IO;
     }

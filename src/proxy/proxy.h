@@ -21,6 +21,7 @@ struct dialect_set;
 struct fleet;
 struct knowledge;
 struct meters;
+struct policy_memory;
 struct proxy;
 struct receipt_ring;
 struct recorder;
@@ -83,6 +84,9 @@ uint32_t proxy_worker_count(const struct proxy *proxy);
 
 // The meters of that worker; NULL: metrics.enabled is false.
 const struct meters *proxy_meters(const struct proxy *proxy, uint32_t worker);
+// The memory of that pool's policy, which all workers share; NULL: the policy has no state, or the
+// configuration in force has no such pool.
+struct policy_memory *proxy_policy_memory(const struct proxy *proxy, uint32_t pool);
 const struct dialect_set *proxy_dialects(const struct proxy *proxy);
 
 // Makes every worker take a turn soon, so that a new view is seen.

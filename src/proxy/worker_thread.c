@@ -147,8 +147,9 @@ static void worker_housekeeping(struct timer *timer)
 }
 
 // A route has the policies of one plan.  False when memory is short: the old one stays.
-static bool worker_take_policies(struct worker *worker, const struct config *config)
+static bool worker_take_policies(struct worker *worker, const struct plan *plan)
 {
+    const struct config *config = plan->config;
     const struct policy *policies[fleet_pool_count_max];
 
     for (uint32_t i = 0; i < config->pool_count; i++) {
@@ -158,6 +159,7 @@ static bool worker_take_policies(struct worker *worker, const struct config *con
     struct route *route = route_create(&(struct route_options){
         .policies = policies,
         .pool_count = config->pool_count,
+        .memories = plan->memories,
         .target_count_max = worker->backend_count_max,
         .knobs = config_knobs(config),
         .block_size = config->prefix.block_size,
@@ -189,7 +191,7 @@ static void worker_take_news(struct worker *worker)
         if (worker->plan != NULL) {
             tls_context_destroy(&worker->client_tls);
         }
-        if (!worker_take_policies(worker, plan->config)) {
+        if (!worker_take_policies(worker, plan)) {
             log_error("no memory for the policies of the new configuration");
         }
         worker->plan = plan;

@@ -6,6 +6,7 @@
 #include "base/prefill_curve.h"
 #include "dialect/dialect.h"
 #include "knowledge/knowledge.h"
+#include "policy/policy_memory.h"
 #include "route/prompt_keys_internal.h"
 #include "route/survey_internal.h"
 
@@ -28,21 +29,32 @@ struct route {
     uint64_t lap_ns; // the clock at the end of the last stage
     bool is_timed;   // the present request
     const struct policy **policies;
-    void **states;
+    struct policy_memory **memories; // NULL for a policy without state
     struct prompt_keys keys;
     struct survey survey;
     struct decision_party *parties; // of route_explain
 };
 
-static bool create_states(struct route *route, const struct route_options *options)
+// Shares the memory that is given, if any.  NULL: out of memory.
+static struct policy_memory *take_memory(const struct policy *policy, struct policy_memory *given)
+{
+    ASSERT(given == NULL || policy_memory_policy(given) == policy);
+    return given != NULL ? policy_memory_share(given) : policy_memory_create(policy);
+}
+
+static bool take_policies(struct route *route, const struct route_options *options)
 {
     route->policies = calloc(options->pool_count, sizeof(struct policy *));
-    route->states = calloc(options->pool_count, sizeof(*route->states));
-    bool complete = route->policies != NULL && route->states != NULL;
+    route->memories = calloc(options->pool_count, sizeof(struct policy_memory *));
+    bool complete = route->policies != NULL && route->memories != NULL;
     for (uint32_t i = 0; complete && i < options->pool_count; i++) {
-        route->policies[i] = options->policies[i];
-        route->states[i] = calloc(1, options->policies[i]->state_size + 1);
-        complete = route->states[i] != NULL;
+        const struct policy *policy = options->policies[i];
+        route->policies[i] = policy;
+        if (policy->state_size > 0) {
+            struct policy_memory *given = options->memories != NULL ? options->memories[i] : NULL;
+            route->memories[i] = take_memory(policy, given);
+            complete = route->memories[i] != NULL;
+        }
     }
     return complete;
 }
@@ -70,7 +82,7 @@ struct route *route_create(const struct route_options *options)
     bool complete = route->parties != NULL;
     complete &= prompt_keys_init(&route->keys, options);
     complete &= survey_init(&route->survey, options->target_count_max);
-    complete &= create_states(route, options);
+    complete &= take_policies(route, options);
     if (!complete) {
         route_destroy(&route);
     }
@@ -85,11 +97,11 @@ void route_destroy(struct route **route_ptr)
     if (route == NULL) {
         return;
     }
-    for (uint32_t i = 0; route->states != NULL && i < route->pool_count; i++) {
-        free(route->states[i]);
+    for (uint32_t i = 0; route->memories != NULL && i < route->pool_count; i++) {
+        policy_memory_release(&route->memories[i]);
     }
     free(route->policies);
-    free(route->states);
+    free(route->memories);
     prompt_keys_fini(&route->keys);
     survey_fini(&route->survey);
     free(route->parties);
@@ -198,7 +210,7 @@ bool route_has_more(const struct fleet_view *view, const struct route_request *r
 struct route_question {
     const struct fleet_group *group;
     const struct policy *policy;
-    void *state;
+    struct policy_memory *memory; // NULL: the policy has no state
     struct survey_task task;
     struct policy_traffic traffic;
     float reuse; // policy.h
@@ -237,7 +249,9 @@ static uint32_t pick(struct route *route, const struct route_question *question)
         route->survey.costs[i] = NAN;
     }
     ASSERT(in.target_count > 0);
-    uint32_t chosen = policy_pick(question->policy, question->state, &in, &route->rng);
+    uint32_t chosen = question->memory == NULL
+                          ? policy_pick(question->policy, NULL, &in, &route->rng)
+                          : policy_memory_pick(question->memory, &in, &route->rng);
     ASSERT(chosen < in.target_count);
     return chosen;
 }
@@ -320,7 +334,7 @@ static bool question_begin(struct route *route, const struct fleet_view *view,
     *out = (struct route_question){
         .group = group,
         .policy = policy,
-        .state = route->states[pool],
+        .memory = route->memories[pool],
         .task = {.knowledge = route->knowledge,
                  .sender = route->sender,
                  .view = view,

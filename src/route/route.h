@@ -27,6 +27,7 @@ struct dialect;
 struct token_result;
 struct token_thread;
 struct knowledge;
+struct policy_memory;
 
 enum { route_tried_max = 16 };
 
@@ -113,6 +114,9 @@ struct route_choice {
 struct route_options {
     const struct policy *const *policies; // one for each pool; further pools use the first
     uint32_t pool_count;
+    // The memories of these policies, shared with other routes.  A policy with a state that has
+    // NULL here gets one of its own.
+    struct policy_memory *const *memories;
     uint32_t target_count_max;
     struct policy_knobs knobs;
     uint32_t block_size;   // bytes of a block of text

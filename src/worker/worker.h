@@ -25,6 +25,7 @@ struct exchange;
 struct fleet_view;
 struct knowledge;
 struct meters;
+struct policy_memory;
 struct receipt_ring;
 struct recorder;
 struct route;
@@ -34,11 +35,14 @@ struct upstream;
 
 enum { listener_count_max = 16, observer_class_count = 6, event_space_size = 16384 };
 
-// A configuration with its TLS contexts, as the keeper hands it to the workers.
+// A configuration with its TLS contexts and the memories of its policies, as the keeper hands it
+// to the workers.
 struct plan {
     const struct config *config;
     struct tls_context **server_tls; // one for each worker, or NULL when listeners are plain
     struct tls_context **client_tls; // likewise; NULL when no backend of the file wants it
+    struct policy_memory **memories; // one for each pool; NULL for a policy without state
+    uint32_t memory_count;
 };
 
 // Shared by all workers.

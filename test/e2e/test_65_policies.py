@@ -1,5 +1,6 @@
 """Policies, seen from outside."""
 import collections
+import signal
 
 import pytest
 from client import chat, json_request, request
@@ -25,11 +26,53 @@ def test_round_robin_goes_round(standin, warmpath):
     assert all(set(seen[at:at + 3]) == {"a", "b", "c"} for at in range(0, 12, 3)), seen
 
 
-def test_round_robin_is_even_over_workers(standin, warmpath):
+def test_workers_go_round_together(standin, warmpath):
+    """Four connections are rarely accepted by four different workers in turn."""
     engines = [standin(name) for name in "abcd"]
+    router = warmpath(*engines, policy="round_robin", workers=4, **QUIET)
+    seen = order(router, 40)
+    assert all(set(seen[at:at + 4]) == set("abcd") for at in range(0, 40, 4)), seen
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_cache_aware_finds_as_many_prompts_with_four_workers_as_with_one(caching, warmpath, workers):
+    engines = caching(4, prefill_speed=1_000_000, step=0.0)
+    router = warmpath(*engines, policy="cache_aware", workers=workers, **QUIET)
+    texts = [f"{number} is the number of a long text. " * 100 for number in range(12)]
+    cached = 0
+    for _ in range(5):
+        for text in texts:
+            response = router.post("/v1/chat/completions", {"model": "test-model", "max_tokens": 1, "messages": [
+                {"role": "user", "content": text}]})
+            cached += response.json()["usage"]["prompt_tokens_details"]["cached_tokens"] > 400
+    assert cached == 4 * len(texts), f"{cached} of 48 hits: each text misses once, whichever worker reads it"
+
+
+def test_a_reload_keeps_the_turn_of_a_rotation(standin, warmpath):
+    engines = [standin(name) for name in "abcde"]
+    rows = "".join(f"  - {engine.url}\n" for engine in engines)
+    router = warmpath(config=f"policy: round_robin\nhealth: {{interval: 0}}\nmodels: {{learn: false}}\n"
+                             f"backends:\n{rows}")
+    seen = order(router, 2)
+    for count in (1, 2):
+        router.signal(signal.SIGHUP)
+        eventually(lambda: router.stderr().count("configuration reloaded") == count, "the file is read again")
+        seen += order(router, 1)
+    seen += order(router, 1)
+    assert set(seen) == set("abcde"), seen
+
+
+def test_explain_names_the_next_of_a_rotation_and_does_not_take_it(standin, warmpath):
+    engines = [standin(name) for name in "abc"]
     router = warmpath(*engines, policy="round_robin", workers=2, **QUIET)
-    counts = collections.Counter(order(router, 80))
-    assert all(16 <= count <= 24 for count in counts.values()) and len(counts) == 4, counts
+
+    def explained():
+        return router.admin("POST", "/explain?path=/v1/completions", chat()).json()["chosen"]
+
+    for _ in range(4):
+        expected = explained()
+        assert explained() == expected
+        assert router.post("/v1/completions", chat()).header("x-warmpath-backend") == expected
 
 
 def test_weighted_round_robin_keeps_its_shares_exactly(standin, warmpath):

@@ -6,7 +6,7 @@
 //
 //     inf(t)     = running requests
 //     imbalanced = max inf - min inf > balance_absolute  and  max inf > balance_relative * min inf
-//     least      = argmin (inf, requests that this worker has sent there, position in the list)
+//     least      = argmin (inf, requests sent there so far, position in the list)
 //     match      = tokens of the prompt's longest prefix that was routed before / its tokens
 //     pick       = least                        if imbalanced, or match <= match_threshold
 //                  tenant(the matched prefix)   otherwise

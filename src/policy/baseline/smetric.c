@@ -81,7 +81,7 @@ static uint32_t smetric_pick(void *state, const struct policy_input *in, struct 
     struct smetric *self = state;
     ASSERT(in->costs != NULL);
 
-    // From the same start, all workers would pick the same targets.
+    // From the same start, several routers would pick the same targets.
     if (!self->started) {
         self->next = (uint32_t)(rng_next(rng) >> 32);
         self->started = true;
