@@ -36,11 +36,11 @@ void attempt_judge(struct exchange *x, enum backend_outcome outcome)
 {
     uint64_t now_ms = loop_now_ms(x->worker->loop);
     struct backend_rules rules = attempt_rules(x->worker->config);
+    bool is_fault = outcome == BACKEND_FAULT || outcome == BACKEND_UNREACHED;
     bool was_out = backend_tier(x->hop.backend, now_ms) == BACKEND_DOWN;
 
     backend_judge(x->hop.backend, outcome, x->hop.on_trial, now_ms, &rules);
-    if (outcome == BACKEND_FAULT && !was_out &&
-        backend_tier(x->hop.backend, now_ms) == BACKEND_DOWN) {
+    if (is_fault && !was_out && backend_tier(x->hop.backend, now_ms) == BACKEND_DOWN) {
         log_warn_seldom(x->hop.backend->id, "backend %s ejected after repeated failures",
                         x->hop.backend->url);
     }

@@ -99,7 +99,7 @@ const struct step *retry_after(struct exchange *x, enum hop_failure failure)
     if (failures[failure].is_fault) {
         log_debug("backend %s: %s", x->hop.backend->url,
                   http_problem_code(failures[failure].problem));
-        attempt_judge(x, BACKEND_FAULT);
+        attempt_judge(x, failures[failure].is_free ? BACKEND_UNREACHED : BACKEND_FAULT);
     }
     if (retry_is_allowed(x, failure)) {
         return retry_elsewhere(x);

@@ -66,7 +66,7 @@ static void prober_set_probe(struct prober *prober, const struct backend *asked,
 
     for (uint32_t slot = 0; (rank = watcher_next_rank(prober->health, asked, &slot)) != NULL;) {
         unsigned before = atomic_load_explicit(&rank->shared.probe, memory_order_relaxed);
-        // Even if it is the same: a success shortens an ejection.
+        // Even if it is the same: a success may end an ejection.
         backend_set_probe(rank, probe, loop_now_ms(prober->options.loop));
         prober_log(prober, rank, probe, why);
         has_changed |= before != probe;

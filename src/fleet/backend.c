@@ -55,7 +55,7 @@ void backend_end(struct backend *backend, bool on_trial)
     ASSERT(before > 0);
 }
 
-static void backend_eject(struct backend *backend, uint64_t now_ms,
+static void backend_eject(struct backend *backend, enum backend_outcome why, uint64_t now_ms,
                           const struct backend_rules *rules)
 {
     unsigned ejections = ADD(ejections);
@@ -63,6 +63,7 @@ static void backend_eject(struct backend *backend, uint64_t now_ms,
     uint64_t time_ms = (uint64_t)rules->eject_time_ms << doublings;
 
     time_ms = time_ms < rules->eject_time_max_ms ? time_ms : rules->eject_time_max_ms;
+    STORE(unreached, why == BACKEND_UNREACHED);
     STORE(ejected_until_ms, now_ms + time_ms);
     STORE(trial, false);
 }
@@ -96,7 +97,7 @@ void backend_judge(struct backend *backend, enum backend_outcome outcome, bool o
         return;
     }
     if (decides || (ejected_until == 0 && failures >= rules->eject_failures)) {
-        backend_eject(backend, now_ms, rules);
+        backend_eject(backend, outcome, now_ms, rules);
     }
 }
 
@@ -112,11 +113,14 @@ void backend_lost(struct backend *backend)
 
 void backend_set_probe(struct backend *backend, enum backend_probe probe, uint64_t now_ms)
 {
-    if (probe == BACKEND_PROBE_UP && LOAD(probe) == BACKEND_PROBE_DOWN) {
+    bool is_back = probe == BACKEND_PROBE_UP && LOAD(probe) == BACKEND_PROBE_DOWN;
+
+    if (is_back) {
         backend_lost(backend);
     }
     STORE(probe, probe);
-    if (probe == BACKEND_PROBE_UP && LOAD(ejected_until_ms) > now_ms) {
+    bool disproves = is_back || (probe == BACKEND_PROBE_UP && LOAD(unreached));
+    if (disproves && LOAD(ejected_until_ms) > now_ms) {
         STORE(ejected_until_ms, now_ms);
     }
 }

@@ -36,7 +36,8 @@ enum backend_tier {
 enum backend_outcome {
     BACKEND_RESPONDING, // a good head: enough to pass a trial, not to clear earlier faults
     BACKEND_SUCCESS,    // a complete response
-    BACKEND_FAULT,      // transport errors, timeouts, 500, 502, 504, invalid HTTP responses
+    BACKEND_FAULT,      // 500, 502, 504, a reset, no response in time, invalid HTTP
+    BACKEND_UNREACHED,  // a fault too: no connection
 };
 
 // How complete our record of its blocks is.
@@ -86,6 +87,7 @@ struct backend {
         atomic_uint events;                 // enum backend_events; written by the KV feeder
         atomic_uint events_wrong;           // how often responses contradicted its KV events
         atomic_bool trial;                  // a trial request is in flight
+        atomic_bool unreached;              // the last ejection was for want of a connection
         atomic_bool removed;                // no longer in a view: connections to it are not kept
         atomic_uint_fast64_t ejected_until_ms; // 0: the breaker is closed
         atomic_uint_fast64_t busy_until_ms;
@@ -121,8 +123,9 @@ void backend_end(struct backend *backend, bool on_trial);
 // The connection was refused: the process is gone, and its cache with it.
 void backend_lost(struct backend *backend);
 
-// The prober's verdict.  Up ends an ejection early, with a trial; after down, the cache counts as
-// lost.
+// The prober's verdict.  Up after down ends any ejection, with a trial, and the cache counts as
+// lost.  Otherwise up ends only an ejection for want of a connection: a backend whose requests fail
+// while its probes succeed would fail one more request after each probe.
 void backend_set_probe(struct backend *backend, enum backend_probe probe, uint64_t now_ms);
 
 // For display: none, learning, live.

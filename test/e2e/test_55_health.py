@@ -263,6 +263,26 @@ def test_a_failed_trial_ejects_for_longer(standin, warmpath):
     assert next_trial.arrived_at - trial.arrived_at > 0.55  # 300 ms twice
 
 
+def test_probes_do_not_end_an_ejection_that_responses_caused(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    a.respond("/x", json_response(500, {}))
+    router = warmpath(a, b, **{**SHORT_EJECTS, "health_interval": "50ms"})
+    eventually(lambda: router.get("/x") and router.backend(a)["state"] == "ejected", "a is ejected")
+    eventually(lambda: router.get("/x") and len(a.requests) == 6, "three trials", 5)
+    times = [request.arrived_at for request in a.requests[2:]]
+    pauses = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    assert [pause > due for pause, due in zip(pauses, (0.28, 0.58, 1.18), strict=True)] == [True] * 3, pauses
+
+
+def test_a_good_probe_ends_an_ejection_for_want_of_a_connection(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    router = warmpath(a, b, **{**EJECTS, "health_interval": "200ms", "health_fall": 10})
+    a.stop()
+    eventually(lambda: router.get("/x") and router.backend(a)["state"] == "ejected", "a is ejected")
+    a.start()
+    eventually(lambda: router.get("/x") and router.backend(a)["state"] == "up", "a is back before its 30 s are over")
+
+
 def test_the_time_of_ejection_has_a_maximum(standin, warmpath):
     a, b = standin("a"), standin("b")
     a.respond("/x", json_response(500, {}))

@@ -315,19 +315,26 @@ TEST(the_configured_path_is_asked_once_an_interval)
     scene_close(&scene);
 }
 
-TEST(a_successful_probe_ends_an_ejection_early)
+TEST(a_successful_probe_ends_an_ejection_unless_responses_caused_it)
 {
-    struct scene scene;
+    static const struct {
+        enum backend_outcome outcome;
+        const char *state;
+    } cases[] = {{BACKEND_UNREACHED, "half_open"}, {BACKEND_FAULT, "ejected"}};
     struct backend_rules rules = {
         .eject_failures = 1, .eject_time_ms = 3600000, .eject_time_max_ms = 3600000};
-    scene_open(&scene, quick);
-    watch(&scene);
-    turn_until(&scene, &scene.health->count, 1);
-    backend_judge(scene.backend, BACKEND_FAULT, false, loop_now_ms(scene.loop), &rules);
-    CHECK_STR(backend_state(scene.backend, loop_now_ms(scene.loop)), "ejected");
-    CHECK_EQ(probe_after(&scene, well), BACKEND_PROBE_UP);
-    CHECK_STR(backend_state(scene.backend, loop_now_ms(scene.loop)), "half_open");
-    scene_close(&scene);
+
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct scene scene;
+        scene_open(&scene, quick);
+        watch(&scene);
+        turn_until(&scene, &scene.health->count, 1);
+        backend_judge(scene.backend, cases[i].outcome, false, loop_now_ms(scene.loop), &rules);
+        CHECK_STR(backend_state(scene.backend, loop_now_ms(scene.loop)), "ejected");
+        CHECK_EQ(probe_after(&scene, well), BACKEND_PROBE_UP);
+        CHECK_STR(backend_state(scene.backend, loop_now_ms(scene.loop)), cases[i].state);
+        scene_close(&scene);
+    }
 }
 
 TEST(models_are_learned_and_learned_again)

@@ -152,17 +152,60 @@ TEST(busy_is_not_a_fault_and_passes)
     CHECK(begin(&backend, 10));
 }
 
-TEST(probes_take_a_backend_out_and_shorten_an_ejection)
+TEST(probes_take_a_backend_out_and_bring_it_back)
 {
     struct backend backend = {0};
     backend_set_probe(&backend, BACKEND_PROBE_DOWN, 0);
     CHECK_EQ(backend_tier(&backend, 0), BACKEND_DOWN);
     backend_set_probe(&backend, BACKEND_PROBE_UP, 0);
     CHECK_EQ(backend_tier(&backend, 0), BACKEND_READY);
+}
 
+TEST(a_probe_does_not_end_an_ejection_that_responses_caused)
+{
+    struct backend backend = {0};
+    bool on_trial = false;
+    backend_set_probe(&backend, BACKEND_PROBE_UP, 0);
     fail(&backend, 10, 3);
     backend_set_probe(&backend, BACKEND_PROBE_UP, 20);
+    CHECK_STR(backend_state(&backend, 20), "ejected");
+    CHECK_STR(backend_state(&backend, 1009), "ejected");
+
+    CHECK(backend_begin(&backend, 1010, false, &on_trial));
+    backend_judge(&backend, BACKEND_FAULT, on_trial, 1010, &rules);
+    backend_end(&backend, on_trial);
+    backend_set_probe(&backend, BACKEND_PROBE_UP, 1020);
+    CHECK_STR(backend_state(&backend, 3009), "ejected"); // twice as long
+    CHECK_STR(backend_state(&backend, 3010), "half_open");
+}
+
+TEST(a_probe_ends_an_ejection_for_want_of_a_connection)
+{
+    struct backend backend = {0};
+    bool on_trial = false;
+    fail(&backend, 10, 2);
+    backend_judge(&backend, BACKEND_UNREACHED, false, 10, &rules);
+    CHECK_STR(backend_state(&backend, 10), "ejected");
+    backend_set_probe(&backend, BACKEND_PROBE_UP, 20);
     CHECK_STR(backend_state(&backend, 20), "half_open");
+
+    // The trial gets its connection, and a 500: now responses are the cause.
+    CHECK(backend_begin(&backend, 20, false, &on_trial));
+    backend_judge(&backend, BACKEND_FAULT, on_trial, 20, &rules);
+    backend_end(&backend, on_trial);
+    backend_set_probe(&backend, BACKEND_PROBE_UP, 30);
+    CHECK_STR(backend_state(&backend, 30), "ejected");
+}
+
+TEST(a_backend_that_was_down_and_comes_back_gets_a_trial_at_once)
+{
+    struct backend backend = {0};
+    fail(&backend, 10, 3);
+    backend_set_probe(&backend, BACKEND_PROBE_DOWN, 20);
+    CHECK_STR(backend_state(&backend, 20), "down");
+    backend_set_probe(&backend, BACKEND_PROBE_UP, 30);
+    CHECK_STR(backend_state(&backend, 30), "half_open");
+    CHECK_EQ(atomic_load(&backend.shared.lives), 1);
 }
 
 TEST(zero_failures_means_never_eject)
