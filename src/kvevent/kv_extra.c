@@ -96,8 +96,8 @@ static void take_keys(struct kv_key_list *list, uint32_t block, struct kv_notice
         return;
     }
     list->count--;
-    read_keys(&list->cursor, block == 0 && !notice->has_parent && notice->salt.size == 0, notice,
-              out);
+    bool begins = block == 0 && (!notice->has_parent || notice->may_begin);
+    read_keys(&list->cursor, begins && notice->salt.size == 0, notice, out);
 }
 
 bool kv_extras_read(struct kv_extras *extras, struct kv_key_list *keys, struct kv_key_list *media,

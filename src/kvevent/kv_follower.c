@@ -34,8 +34,10 @@ struct kv_follower {
     uint64_t since;        // the first number that was applied since everything was forgotten
     uint64_t refused_base; // blocks that had been refused then
     bool is_heard;         // an event was applied, ever
+    bool has_zero;         // a message had number 0, ever
     bool is_complete;      // since the engine's first message
     bool is_full;          // the engine has stored its whole capacity since
+    bool is_polled;        // `next` counts events of documents, not messages
     uint64_t full_from;    // tokens that had been stored when it last showed an older block
     uint64_t orphans;      // events without a known parent until then
 
@@ -160,6 +162,17 @@ static void forget_holdings(struct kv_follower *follower, uint64_t next)
     follower->full_from = 0;
 }
 
+// Messages before this one cannot be had any more.  If it has number 1 and the publisher never sent
+// a number 0, it counts from 1, and none is missing.  A publisher whose number 0 was lost looks
+// alike: orphans and responses then show what is missing.
+static void skip_to(struct kv_follower *follower, uint64_t number)
+{
+    bool is_whole = follower->next == 0 && number == 1 && !follower->has_zero;
+    forget_holdings(follower, number);
+    follower->is_complete = is_whole;
+    follower->since = is_whole ? 0 : number;
+}
+
 // Blocks that are used again stay cached, however much is stored since.  But a block stored
 // behind one of them has a parent that no event named: an orphan.
 static void note_fullness(struct kv_follower *follower)
@@ -189,6 +202,7 @@ static void apply_message(struct kv_follower *follower, const struct kv_numbered
 
     follower->next++;
     follower->is_heard = true;
+    follower->has_zero |= message->number == 0;
     follower->is_complete |= message->number == 0;
     while (status == STATUS_OK) {
         status = kv_reader_next(follower->reader, &notice);
@@ -236,7 +250,7 @@ static void drain_waiting(struct kv_follower *follower, bool skips, uint64_t now
             return;
         }
         if (message.number > follower->next) {
-            forget_holdings(follower, message.number);
+            skip_to(follower, message.number);
         }
         if (message.number < follower->next) {
             follower->counts.duplicates++;
@@ -352,10 +366,7 @@ void kv_follower_replayed(struct kv_follower *follower, const struct kv_numbered
         return;
     }
     if (!follower->is_begun && number > follower->next) {
-        bool is_whole = follower->next == 0 && number == 1; // some count from 1
-        forget_holdings(follower, number);
-        follower->is_complete = is_whole;
-        follower->since = is_whole ? 0 : number;
+        skip_to(follower, number);
     }
     follower->is_begun = true;
     follower->replay_next = number + 1;
@@ -375,6 +386,7 @@ static void begin_anew(struct kv_follower *follower)
     forget_holdings(follower, 0);
     end_catching_up(follower);
     follower->has_live = false;
+    follower->is_polled = false;
     follower->rests_until_ms = 0;
 }
 
@@ -408,7 +420,7 @@ void kv_follower_live(struct kv_follower *follower, const struct kv_numbered *me
         follower->counts.malformed++;
         return;
     }
-    if (is_back(follower, number, now_ms)) {
+    if (follower->is_polled || is_back(follower, number, now_ms)) {
         begin_anew(follower);
     }
     follower->counts.messages++;
@@ -433,7 +445,7 @@ void kv_follower_live(struct kv_follower *follower, const struct kv_numbered *me
         follower->counts.lost += number - follower->next;
     }
     if (follower->phase == PHASE_FOLLOWING && !may_replay(follower, now_ms)) {
-        forget_holdings(follower, number);
+        skip_to(follower, number);
         apply_message(follower, message, now_ms);
         return;
     }
@@ -455,6 +467,12 @@ void kv_follower_malformed(struct kv_follower *follower)
 
 void kv_follower_begin_polled(struct kv_follower *follower, uint64_t first, uint64_t last)
 {
+    bool is_published =
+        follower->was_connected || follower->has_live || follower->phase != PHASE_FOLLOWING;
+    if (is_published) {
+        return; // two counts cannot both be followed, and a replay relies on `next`
+    }
+    follower->is_polled = true;
     if (first < follower->next) {
         follower->counts.restarts++;
     } else if (first > follower->next && follower->next > 0) {
@@ -462,7 +480,7 @@ void kv_follower_begin_polled(struct kv_follower *follower, uint64_t first, uint
         follower->counts.lost += first - follower->next;
     }
     if (first != follower->next) {
-        forget_holdings(follower, first);
+        skip_to(follower, first);
     }
     follower->is_complete |= first == 0;
     follower->next = last + 1;
@@ -486,7 +504,7 @@ void kv_follower_connected(struct kv_follower *follower, uint64_t now_ms)
     if (is_first && (follower->has_live || follower->phase != PHASE_FOLLOWING)) {
         return; // earlier messages came over this very connection
     }
-    if (!is_first) {
+    if (!is_first || follower->is_polled) {
         begin_anew(follower);
     }
     ask_from_start(follower, now_ms + kv_settle_ms);

@@ -4,7 +4,7 @@
 // applied once and a missing one is noticed.
 //
 // Every message before `next` was applied or cannot be had any more.  A publisher counts from 0,
-// so first contact is a gap at 0:
+// or from 1, so first contact is a gap at 0:
 //
 //     number == next      applied
 //     number >  next      messages are missing: a replay from `next` is requested; this one waits
@@ -24,10 +24,10 @@
 // more; the response is mostly empty.
 //
 // A follower is live when it knows all blocks that the engine holds, and learning until then.  It
-// knows them all if it has seen number 0, or that the engine has not published yet; or if the
-// engine has since stored its whole capacity without a block whose parent is unknown.  While
-// messages are missing it stays live for kv_late_ms: the state of a moment ago is nearer to the
-// truth than a guess.
+// knows them all if it has seen the first number, 0 or 1, or that the engine has not published yet;
+// or if the engine has since stored its whole capacity without a block whose parent is unknown.
+// While messages are missing it stays live for kv_late_ms: the state of a moment ago is nearer to
+// the truth than a guess.
 //
 // Pure: the caller receives messages, passes the time, and does what kv_follower_next_action says.
 // Threads: the ledger's writer.  Memory: that of the queue, as messages wait.
@@ -105,7 +105,8 @@ void kv_follower_replay_ended(struct kv_follower *follower, uint64_t now_ms);
 void kv_follower_malformed(struct kv_follower *follower);
 
 // The next notices are those of events `first` to `last`, as engines that are polled number
-// them.  Events missing before them cannot be had any more.
+// them.  Events missing before them cannot be had any more.  The numbers count for nothing where
+// the engine publishes messages, which have numbers of their own.
 void kv_follower_begin_polled(struct kv_follower *follower, uint64_t first, uint64_t last);
 
 // A notice that came without a message, as pushed and polled ones do.

@@ -512,17 +512,18 @@ static void apply_stored(struct kv_holdings *holdings, const struct kv_notice *n
     holdings->counts.stored += notice->hash_count;
     holdings->tokens_stored += notice->tier == PREFIX_GPU ? notice->token_count : 0;
     struct tail tail = {0};
-    if (!notice->has_parent) {
+    if (notice->has_parent) {
+        tail.place = find_in_any(holdings, notice->parent, notice->tier);
+    }
+    if (tail.place != 0) {
+        tail.key = prefix_ledger_key(holdings->ledger, tail.place);
+    } else if (!notice->has_parent || notice->may_begin) {
         tail.key =
             prefix_seed(&(struct prefix_space){.adapter = notice->adapter, .salt = notice->salt});
     } else {
-        tail.place = find_in_any(holdings, notice->parent, notice->tier);
-        if (tail.place == 0) {
-            holdings->counts.orphans++;
-            holdings->counts.orphans_lost += kv_orphans_keep(holdings->orphans, notice, now_ms);
-            return;
-        }
-        tail.key = prefix_ledger_key(holdings->ledger, tail.place);
+        holdings->counts.orphans++;
+        holdings->counts.orphans_lost += kv_orphans_keep(holdings->orphans, notice, now_ms);
+        return;
     }
     uint32_t count = store_blocks(holdings, notice, tail);
     if (kv_orphans_count(holdings->orphans) > 0) {

@@ -38,6 +38,8 @@ struct event_draft {
     struct kv_notice notice; // MALFORMED until its type is read
     bool is_faulty;          // a field has the wrong type, or exceeds a limit
     bool has_hashes;
+    bool is_array;
+    bool has_zero_parent;
     uint32_t field_next; // in a map: where to look for its next name
     uint32_t copy_count; // of `copies`
     struct slice adapter_id;
@@ -184,11 +186,11 @@ static bool read_hashes(struct kv_reader *reader, const struct msgpack_value *va
     return true;
 }
 
-static bool read_parent([[maybe_unused]] struct kv_reader *reader,
-                        const struct msgpack_value *value, void *out)
+static bool read_parent(struct kv_reader *reader, const struct msgpack_value *value, void *out)
 {
     struct kv_notice *notice = out;
     notice->has_parent = value->kind != MSGPACK_NIL;
+    reader->event.has_zero_parent = value->kind == MSGPACK_UNSIGNED && value->number == 0;
     return !notice->has_parent || read_hash(value, &notice->parent);
 }
 
@@ -419,6 +421,7 @@ static bool complete_notice(struct kv_reader *reader, struct event_draft *event)
     notice->tier = kv_tier_of(event->medium);
     notice->decides = kv_attention_decides(event->attention);
     notice->is_remote = slice_is_nocase(event->locality, "REMOTE");
+    notice->may_begin = event->is_array && event->has_zero_parent;
     if (event->is_faulty || notice->kind == KV_NOTICE_MALFORMED) {
         return false;
     }
@@ -450,6 +453,7 @@ static void read_batch_event(struct kv_reader *reader)
     if (value.kind == MSGPACK_MAP) {
         read_map(reader, value.number);
     } else if (value.kind == MSGPACK_ARRAY) {
+        event->is_array = true;
         read_array(reader, value.number);
     }
     if (event->notice.kind == KV_NOTICE_UNKNOWN) {

@@ -4,7 +4,7 @@
 //
 //     batch   [ seconds, [ event, event, ... ], rank ]               msgpack
 //     event   {"type": "BlockStored", "block_hashes": [...], ...}    vLLM from 0.24, TensorRT-LLM
-//             ["BlockStored", [...], ...]                            vLLM before 0.24, SGLang
+//             ["BlockStored", [...], ...]                            vLLM before 0.24, SGLang, llm-d
 //
 // A batch may mix both forms of event, with the fields of any release.  Unknown fields are
 // skipped.  An event of an unknown kind is a notice of that kind, and a malformed event is a
@@ -55,6 +55,7 @@ struct kv_notice {
     uint32_t group;              // if has_group
     enum prefix_tier tier;
     bool has_parent;
+    bool may_begin; // if no block has its parent's name: 0, which llm-d writes in arrays for none
     bool has_group;
     bool decides;         // its group has full attention, so its blocks decide what is a hit
     bool is_plain;        // its tokens are ids; otherwise `tokens` is empty

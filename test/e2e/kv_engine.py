@@ -13,6 +13,7 @@ A prompt is a list of token ids.  Only whole blocks are cached, each behind its 
 recently used block is evicted first, and of a prompt its end.
 """
 import collections
+import contextlib
 import hashlib
 import itertools
 import json
@@ -89,6 +90,16 @@ class Arrays:
 
     def cleared(self):
         return ["AllBlocksCleared"]
+
+
+class LlmdArrays(Arrays):
+    """Of llm-d's simulator, which writes 0 for "no parent"."""
+
+    def __init__(self):
+        super().__init__(9, 3)
+
+    def stored(self, event):
+        return super().stored({**event, "parent_block_hash": event["parent_block_hash"] or 0})
 
 
 class SglangArrays(Arrays):
@@ -176,6 +187,7 @@ FORMS = {
     "sglang": form(SglangArrays(), "first", digest=sglang_digest, copies=False),
     "sglang-maps": form(Maps(STORED[:6], REMOVED[:2], {"session_id": "s"}, salt=True), "first", digest=sglang_digest,
                         copies=False),
+    "llm-d": form(LlmdArrays(), copies=False),
     "trtllm": form(Maps(STORED[:7], REMOVED[:2]), "first", topic_in_replay=True, copies=False),
 }
 
@@ -325,6 +337,7 @@ class Publisher:
         self.drop = 0  # this many of the next messages are numbered, kept and not sent
         self.repeat = 0  # this many of the next messages are sent twice
         self.replay_fault = None  # "silent", "holes" (every second is left out) or "endless"
+        self.replay_gate = None  # replays wait for this event after their second message
         self.replays = []  # replay requests
         self.buffer = collections.deque(maxlen=buffer_steps)
         self.lock = threading.Lock()
@@ -412,9 +425,12 @@ class Publisher:
         if fault == "silent":
             return
         topic = [self.topic] if self.topic_in_replay else []
-        with self.lock:  # nothing is published meanwhile
+        with contextlib.nullcontext() if self.replay_gate else self.lock:  # nothing is published meanwhile
             step = 2 if fault == "holes" else 1
-            for number, payload in [row for row in self.buffer if row[0] >= first][::step]:
+            rows = [row for row in self.buffer if row[0] >= first][::step]
+            for index, (number, payload) in enumerate(rows):
+                if index == 2 and self.replay_gate:
+                    self.replay_gate.wait(harness.within(10))
                 router.send_multipart([frames[0], b"", *topic, number.to_bytes(8, "big"), payload])
             if fault != "endless":
                 router.send_multipart([frames[0], b"", *([b""] if topic else []), END, b""])

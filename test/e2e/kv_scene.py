@@ -146,6 +146,12 @@ def send(router, prompt, **more):
     return Answer(router.post(PATH, body_of(prompt, **more), "x-warmpath-decision: 1"))
 
 
+def push(router, backend, *events, status=202, **more):
+    response = router.admin("POST", "/v1/cache/events", {"backend": backend, "events": list(events), **more})
+    assert response.status == status, response
+    return response
+
+
 def name_of(engine, rank=0):
     return engine.url if len(engine.ranks) == 1 else f"{engine.url}#rank={rank}"
 

@@ -13,7 +13,7 @@ from harness import eventually, within
 from kv_engine import FORMS
 from kv_scene import (  # noqa: F401 (fixtures)
     MODEL, PATH, PROMPTS, QUIET, SALTY, SIZED, agree, begin, body_of, config, events_of, explained, fleet,
-    kv, prompt_of, send, serve, settle)
+    kv, prompt_of, push, send, serve, settle)
 from standin import Gate
 
 
@@ -361,12 +361,6 @@ def test_a_burst_with_one_new_prefix_does_not_scatter_before_any_event(kv, fleet
 
 
 # Without ZeroMQ.
-
-
-def push(router, backend, *events, status=202, **more):
-    response = router.admin("POST", "/v1/cache/events", {"backend": backend, "events": list(events), **more})
-    assert response.status == status, response
-    return response
 
 
 def pushed_chain(prompt, first_hash=1, block=16):

@@ -14,7 +14,7 @@ from harness import eventually
 from kv_engine import FORMS, Publisher, free_ports
 from kv_scene import (  # noqa: F401 (fixtures)
     LIVE, MODEL, PROMPTS, QUIET, SALTY, SIZED, agree, begin, config, events_of, explained, fleet, kv,
-    name_of, prompt_of, relay, rows_of, send, serve, settle)
+    name_of, prompt_of, push, relay, rows_of, send, serve, settle)
 
 
 # Losses and restarts.
@@ -123,6 +123,23 @@ def test_a_replay_that_does_not_end_is_given_up_for_another(kv, fleet, fault):
     agree(router, [engine], [*PROMPTS, *(prompt_of(number, 50) for number in range(2))])
 
 
+def test_a_numbered_document_amid_a_replay_leaves_the_replay_alone(kv, fleet):
+    engine = kv()
+    for prompt in PROMPTS[:4]:
+        engine.ranks[0].serve(prompt)
+        engine.ranks[0].publish()
+    gate = engine.publisher.replay_gate = threading.Event()
+    router = fleet(engine)
+    eventually(lambda: events_of(router, engine).get("stream", {}).get("replayed") == 2, "the replay has begun")
+    push(router, engine.url, {"event_id": 0, "data": {"type": "removed", "block_hashes": [7]}})
+    eventually(lambda: events_of(router, engine)["told"]["unknown_removals"] > 0, "the document is applied")
+    gate.set()
+    settle(router, engine)
+    agree(router, [engine])
+    stream = events_of(router, engine)["stream"]
+    assert (stream["replayed"], stream["purges"]) == (4, 0), stream
+
+
 def test_messages_that_come_twice_count_once(kv, fleet):
     engine = kv(blocks=16)
     router = begin(fleet, engine)
@@ -167,11 +184,16 @@ def test_a_publisher_that_counts_from_one_is_live(kv, fleet):
     agree(router, [engine])
 
 
-def test_without_a_replay_a_publisher_that_counts_from_one_stays_learning(kv, fleet):
-    engine = kv(first=1, replay=False)
+@pytest.mark.parametrize("form", ["vllm-0.26", "llm-d"])
+def test_without_a_replay_a_publisher_that_counts_from_one_is_live(kv, fleet, form):
+    engine = kv(first=1, replay=False, form=form)
     router = fleet(engine)
-    serve(router, engine, PROMPTS[0], states=("learning",))
-    assert explained(router, PROMPTS[0])[engine.url] == (96, False)
+    serve(router, engine, *PROMPTS[:3])
+    agree(router, [engine])
+    engine.restart()
+    engine.await_subscribers()
+    serve(router, engine, PROMPTS[3])
+    agree(router, [engine])
 
 
 def test_an_engine_that_starts_late_is_followed(kv, fleet):

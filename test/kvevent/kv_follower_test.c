@@ -2,119 +2,7 @@
 
 #include "kvevent/kv_follower.h"
 
-#include "kvevent/batch_fixture.h"
-#include "test.h"
-
-enum { backend = 3 };
-
-// One publisher, whose message `n` stores block n + 1.
-struct scene {
-    struct prefix_ledger *ledger;
-    struct kv_names_budget budget;
-    struct kv_reader *reader;
-    struct kv_follower *follower;
-    struct kv_follower_action action; // the last
-    uint64_t now_ms;
-};
-
-static struct scene *scene_open(bool has_replay)
-{
-    static struct scene scene;
-
-    scene = (struct scene){.budget.limit = 16 << 20, .now_ms = 5000};
-    scene.ledger = prefix_ledger_create(
-        &(struct prefix_ledger_limits){.memory = 16 << 20, .backend_count_max = 8});
-    scene.reader = kv_reader_create();
-    ASSERT(scene.ledger != NULL && scene.reader != NULL);
-    scene.follower = kv_follower_create(&(struct kv_follower_options){
-        .holdings = {.ledger = scene.ledger, .budget = &scene.budget, .backend = backend},
-        .reader = scene.reader,
-        .has_replay = has_replay,
-    });
-    ASSERT(scene.follower != NULL);
-    return &scene;
-}
-
-static void scene_close(struct scene *scene)
-{
-    kv_follower_destroy(&scene->follower);
-    ASSERT(scene->follower == NULL);
-    kv_reader_destroy(&scene->reader);
-    prefix_ledger_destroy(&scene->ledger);
-}
-
-static bool holds(const struct scene *scene, uint64_t number)
-{
-    uint64_t key = batch_key(number + 1, 0);
-    return batch_match(scene->ledger, backend, &key, 1) == 1;
-}
-
-// Exactly messages first to last, of the first 50.
-static bool holds_only(const struct scene *scene, uint64_t first, uint64_t last)
-{
-    for (uint64_t i = 0; i < 50; i++) {
-        if (holds(scene, i) != (i >= first && i <= last)) {
-            printf("# message %" PRIu64 " is %s\n", i, holds(scene, i) ? "known" : "missing");
-            return false;
-        }
-    }
-    return true;
-}
-
-static void live(struct scene *scene, uint64_t number)
-{
-    struct batch batch;
-    struct slice payload = batch_write(&batch, KV_EVENT_STORED, number + 1, 0);
-    kv_follower_live(scene->follower, &(struct kv_numbered){number, payload}, scene->now_ms);
-}
-
-static void replayed(struct scene *scene, uint64_t first, uint64_t last)
-{
-    for (uint64_t number = first; number <= last; number++) {
-        struct batch batch;
-        struct slice payload = batch_write(&batch, KV_EVENT_STORED, number + 1, 0);
-        kv_follower_replayed(scene->follower, &(struct kv_numbered){number, payload},
-                             scene->now_ms);
-    }
-}
-
-static void replay_ends(struct scene *scene)
-{
-    kv_follower_replay_ended(scene->follower, scene->now_ms);
-}
-
-// Whether a replay is wanted by now; the number is in scene->action.from.
-static bool wants(struct scene *scene)
-{
-    scene->action = kv_follower_next_action(scene->follower, scene->now_ms);
-    return scene->action.wants_replay;
-}
-
-static void pass(struct scene *scene, uint64_t ms)
-{
-    scene->now_ms += ms;
-}
-
-static enum kv_follower_state state(const struct scene *scene)
-{
-    return kv_follower_state(scene->follower);
-}
-
-static const struct kv_follower_counts *counts(const struct scene *scene)
-{
-    return kv_follower_counts(scene->follower);
-}
-
-// It has followed messages 0 to last.
-static struct scene *scene_at(bool has_replay, uint64_t last)
-{
-    struct scene *scene = scene_open(has_replay);
-    for (uint64_t i = 0; i <= last; i++) {
-        live(scene, i);
-    }
-    ASSERT(!wants(scene) && state(scene) == KV_LIVE);
-    return scene;
-}
+#include "kvevent/follower_scene.h"
 
 TEST(a_publisher_that_starts_at_0_is_live_at_once)
 {
@@ -947,12 +835,7 @@ TEST(another_process_that_has_nothing_to_repeat_is_known_to_hold_nothing)
 TEST(notices_without_messages_are_applied_and_never_all)
 {
     struct scene *scene = scene_open(false);
-    struct batch batch;
-    struct kv_notice notice;
-    struct slice payload = batch_write(&batch, KV_EVENT_STORED, 1, 0);
-    CHECK_EQ(kv_reader_begin(scene->reader, payload), STATUS_OK);
-    CHECK_EQ(kv_reader_next(scene->reader, &notice), STATUS_OK);
-    kv_follower_apply(scene->follower, &notice, scene->now_ms);
+    take_notice(scene, 1);
     CHECK(holds_only(scene, 0, 0));
     CHECK_EQ(state(scene), KV_LEARNING);
     // As engines that are polled say: these are the first, and nothing is missing behind them.
@@ -965,5 +848,68 @@ TEST(notices_without_messages_are_applied_and_never_all)
     CHECK_EQ(state(scene), KV_LEARNING);
     CHECK(holds_only(scene, 1, 0));
     CHECK_EQ(counts(scene)->lost, 2);
+    scene_close(scene);
+}
+
+TEST(a_numbered_document_amid_a_replay_does_not_disturb_it)
+{
+    struct scene *scene = scene_at(true, 9);
+    live(scene, 15);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->action.from, 10);
+    replayed(scene, 10, 11);
+    kv_follower_begin_polled(scene->follower, 3, 3);
+    replayed(scene, 12, 15);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 15));
+    CHECK_EQ(kv_follower_next(scene->follower), 16);
+    CHECK_EQ(state(scene), KV_LIVE);
+    scene_close(scene);
+}
+
+TEST(a_publisher_that_comes_after_numbered_documents_is_followed_from_its_start)
+{
+    struct scene *scene = scene_open(true);
+    kv_follower_begin_polled(scene->follower, 40, 49);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    pass(scene, kv_settle_ms);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->action.from, 0);
+    replayed(scene, 0, 3);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 3));
+    CHECK_EQ(state(scene), KV_LIVE);
+    scene_close(scene);
+    scene = scene_open(false);
+    kv_follower_begin_polled(scene->follower, 0, 0);
+    live(scene, 1); // not the second event of that count
+    CHECK_EQ(counts(scene)->restarts, 1);
+    scene_close(scene);
+}
+
+TEST(without_a_replay_a_publisher_that_counts_from_1_is_live)
+{
+    struct scene *scene = scene_open(false);
+    live(scene, 1);
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK_EQ(kv_follower_since(scene->follower), 0);
+    live(scene, 2);
+    live(scene, 1); // another process
+    CHECK_EQ(counts(scene)->restarts, 1);
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK(holds_only(scene, 1, 1));
+    live(scene, 3);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    scene_close(scene);
+}
+
+TEST(documents_that_count_from_1_are_live)
+{
+    struct scene *scene = scene_open(false);
+    kv_follower_begin_polled(scene->follower, 1, 3);
+    take_notice(scene, 1);
+    CHECK_EQ(state(scene), KV_LIVE);
+    kv_follower_begin_polled(scene->follower, 5, 5);
+    CHECK_EQ(state(scene), KV_LEARNING);
     scene_close(scene);
 }

@@ -129,6 +129,28 @@ TEST(blocks_are_chained_within_an_event_and_behind_its_parent)
     rig_end(&rig);
 }
 
+TEST(a_parent_that_may_mean_none_is_that_block_if_there_is_one)
+{
+    struct rig rig;
+    rig_begin(&rig, false);
+    struct kv_notice first = stored(0, 2);
+    first.has_parent = first.may_begin = true;
+    first.parent = 0;
+    apply(&rig, first);
+    CHECK_EQ(held(&rig), 2);
+    CHECK_EQ(kv_holdings_counts(rig.holdings)->orphans, 0);
+    uint64_t zero = 0;
+    struct kv_notice third = stored(2, 1);
+    third.hashes = &zero;
+    apply(&rig, third);
+    struct kv_notice fourth = stored(3, 1);
+    fourth.may_begin = true;
+    fourth.parent = 0;
+    apply(&rig, fourth);
+    CHECK_EQ(held(&rig), 4);
+    rig_end(&rig);
+}
+
 TEST(an_event_of_more_blocks_than_one_portion_is_stored_whole)
 {
     struct rig rig;

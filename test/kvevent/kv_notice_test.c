@@ -57,7 +57,8 @@ static void add_notice(struct text *out, const struct kv_notice *notice)
         text_add_format(out, " %" PRIx64, notice->hashes[i]);
     }
     if (notice->has_parent) {
-        text_add_format(out, " after %" PRIx64, notice->parent);
+        text_add_format(out, " after %" PRIx64 "%s", notice->parent,
+                        notice->may_begin ? " or none" : "");
     }
     if (notice->kind == KV_NOTICE_STORED) {
         text_add_format(out, " size=%u", notice->block_tokens);
@@ -253,6 +254,18 @@ TEST(hashes_are_numbers_or_bytes)
               "stored 1 after 102030405060708 size=1 tokens=7");
     CHECK_STR(notice_of("['BlockStored',[1],-2,[7],1]"),
               "stored 1 after fffffffffffffffe size=1 tokens=7");
+}
+
+TEST(a_parent_of_0_may_mean_none_in_an_array)
+{
+    CHECK_STR(notice_of("['BlockStored',[1],0,[7],1,null,'GPU',null,[['salt']]]"),
+              "stored 1 after 0 or none size=1 tokens=7 salt=salt");
+    CHECK_STR(notice_of("['BlockStored',[1],null,[7],1]"), "stored 1 size=1 tokens=7");
+    CHECK_STR(notice_of("['BlockStored',[1],'hex:0000000000000000',[7],1]"),
+              "stored 1 after 0 size=1 tokens=7");
+    CHECK_STR(notice_of("{'type':'BlockStored','block_hashes':[1],'parent_block_hash':0,"
+                        "'token_ids':[7],'block_size':1}"),
+              "stored 1 after 0 size=1 tokens=7");
 }
 
 #define GONE(hash, medium) "{'type':'BlockRemoved','block_hashes':[" hash "],'medium':'" medium "'}"

@@ -107,7 +107,11 @@ static void put_frame(struct engine *engine, uint64_t number)
 
 static void publish(struct world *world, struct engine *engine)
 {
-    if (engine->log_count == log_max) {
+    // Nobody would notice another process of a shared socket whose beginning is lost.  And without
+    // a replay, a publisher whose number 0 is lost seems to count from 1.
+    bool is_sure = engine->is_fresh && (engine->is_bound || !engine->has_replay);
+    bool is_heard = engine->is_connected || engine->is_bound;
+    if (engine->log_count == log_max || (is_sure && !is_heard)) {
         return;
     }
     uint64_t number = engine->log_count++;
@@ -116,12 +120,10 @@ static void publish(struct world *world, struct engine *engine)
     for (uint32_t i = 0; i < record->count; i++) {
         record->events[i] = do_something(world, engine);
     }
-    if (!engine->is_connected && !engine->is_bound) {
+    engine->is_fresh = false;
+    if (!is_heard) {
         return;
     }
-    // Nobody would notice another process of a shared socket whose beginning is lost.
-    bool is_sure = engine->is_bound && engine->is_fresh;
-    engine->is_fresh = false;
     if (is_sure || !chance(world, 5)) {
         put_frame(engine, number);
     }
