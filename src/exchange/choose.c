@@ -24,6 +24,14 @@ static struct slice choose_session(const struct exchange *x)
     return no_detail;
 }
 
+// Requests that change nothing (GET, HEAD) have no output to speak of.
+static struct slice choose_path(const struct exchange *x)
+{
+    bool has_rules = x->worker->config->health.eject_failures > 0;
+    bool is_post = slice_is(http_head_method(&x->request->head), "POST");
+    return has_rules && is_post ? http_head_path(&x->request->head) : no_detail;
+}
+
 struct route_input choose_input(const struct exchange *x)
 {
     return (struct route_input){
@@ -31,6 +39,7 @@ struct route_input choose_input(const struct exchange *x)
         .body = request_body(x->request),
         .reading = &x->request->reading,
         .session = choose_session(x),
+        .path = choose_path(x),
         .wall_s = x->worker->token_thread != NULL ? clock_wall_ms() / 1000 : 0,
     };
 }
@@ -63,6 +72,7 @@ const struct step *choose_run(struct exchange *x)
     route_read(worker->route, worker->view, &input, &request);
     tokenize_release(x); // its ids are good until another turn
     account_model(x, request.model);
+    request.is_second = x->refuser != 0;
     ASSERT(x->hop.observer == NULL); // it would read the decision that is overwritten now
     switch (route_choose(worker->route, worker->view, &request, &x->request->tried,
                          loop_now_us(worker->loop), &choice)) {
@@ -83,6 +93,8 @@ const struct step *choose_run(struct exchange *x)
         .request = x->request,
         .backend = choice.backend,
         .on_trial = choice.on_trial,
+        .kind = request.kind,
+        .on_kind_trial = choice.on_kind_trial,
     };
     account_route(x, &request, &choice);
     x->hop.observer = observer_begin(worker, &request, choice.backend, account_decision(x),

@@ -95,7 +95,8 @@ struct exchange {
     bool is_http10;
     bool keep_alive;
 
-    struct hop hop; // its response goes to the client
+    struct hop hop;   // its response goes to the client
+    uint64_t refuser; // the id of the backend whose refusal another one is asked about; 0: none
     struct response response;
 };
 
@@ -155,6 +156,19 @@ const struct step *retry_elsewhere(struct exchange *x);
 
 // Judges the backend, ends the attempt, and tries another backend or gives up.
 const struct step *retry_after(struct exchange *x, enum hop_failure failure);
+
+// The status is known.  Whether the response should be dropped, and the request go to another
+// backend: retry_is_allowed has been asked.
+bool verdict_asks_another(struct exchange *x, uint16_t status);
+
+// A portion of the body has been read, and shown to the observer.
+void verdict_portion(struct exchange *x, size_t size);
+
+// The first output has come.  Idempotent.
+void verdict_output(struct exchange *x);
+
+// The response of the backend is complete.
+void verdict_end(struct exchange *x);
 
 // The head of the response is complete: passes it on, with the part of the body that came with it.
 const struct step *relay_begin(struct exchange *x, struct http_head *head);

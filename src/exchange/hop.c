@@ -304,6 +304,9 @@ void hop_end(struct hop *hop, bool keep)
     buffer_put(hop->worker, &hop->sending);
     buffer_put(hop->worker, &hop->receiving);
     hop_drop_parser(hop);
+    if (hop->on_kind_trial) {
+        refusals_end_trial(&hop->backend->refusals, hop->kind);
+    }
     backend_end(hop->backend, hop->on_trial);
     hop->backend = NULL;
     hop->request = NULL;

@@ -40,8 +40,9 @@ enum hop_news {
 enum hop_failure {
     HOP_UNREACHABLE,
     HOP_CONNECT_TIMEOUT,
-    HOP_RESET, // after the request was sent, perhaps in part
-    HOP_BUSY,  // 429 or 503
+    HOP_RESET,   // after the request was sent, perhaps in part
+    HOP_BUSY,    // 429 or 503
+    HOP_REFUSED, // a response without output, where others may produce some
     HOP_INVALID,
     HOP_FIRST_BYTE_TIMEOUT,
 };
@@ -64,12 +65,15 @@ struct hop {
     const char *missing;      // after HOP_STARVED, for the error message
     uint32_t interim_count;   // heads of 1xx
     bool on_trial;
+    uint64_t kind; // of the request (refusals.h); 0: none
+    bool on_kind_trial;
     bool is_fresh;         // a kept connection was stale: this is another one to the same backend
     bool is_refused;       // no process listens at the address
     bool got_bytes;        // over the present connection
     bool send_failed;      // the connection takes no more; a response may still be there to read
     bool is_reusable;      // the connection, when the response has ended
     bool is_fault;         // the status of the response says that the engine failed
+    bool has_verdict;      // whether it has output is known (verdict.c)
     struct http_body body; // of the response
 };
 

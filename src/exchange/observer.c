@@ -183,10 +183,12 @@ void observer_head(struct observer *observer, const struct http_head *head, bool
 {
     observer->is_success = head->status >= 200 && head->status < 300;
     bool is_understood = observer->api != PROMPT_OTHER && observer->api != PROMPT_EMBEDDING;
-    if (!observer->is_success || !is_understood ||
-        http_head_find_text(head, "content-encoding") != NULL) {
+    bool is_stream = http_head_type_is(head, "text/event-stream");
+    observer->is_opaque = !is_understood || (is_stream && !may_hold_back) ||
+                          http_head_find_text(head, "content-encoding") != NULL;
+    if (!observer->is_success || observer->is_opaque) {
         observer->watch = OBSERVER_BLIND;
-    } else if (http_head_type_is(head, "text/event-stream") && may_hold_back) {
+    } else if (is_stream) {
         observer->watch = OBSERVER_EVENTS;
     } else if (http_head_type_is(head, "application/json")) {
         observer->watch = OBSERVER_DOCUMENT;
@@ -212,9 +214,21 @@ static void observer_extend(struct observer *observer, const struct response_eve
     }
 }
 
+// A role alone is not an answer yet: an error may follow.
+static void observer_judge(struct observer *observer, const struct response_event *event)
+{
+    bool has_choices = observer->api == PROMPT_CHAT || observer->api == PROMPT_COMPLETION;
+    bool is_more = has_choices ? event->has_token : event->has_output;
+
+    observer->has_choice |= event->has_output;
+    observer->has_error |= event->is_error;
+    observer->has_answer |= !event->is_error && (is_more || event->usage.completion_tokens > 0);
+}
+
 static void observer_note(struct observer *observer, const struct response_event *event)
 {
     observer_extend(observer, event);
+    observer_judge(observer, event);
     if (event->has_output) {
         // A document is read when it is complete: its prompt is then stored together with the
         // response.
@@ -254,8 +268,8 @@ static struct prefix_chain *observer_text_chain(struct observer *observer)
 static bool is_one_more(const struct observer *observer, struct slice data)
 {
     static const char usage[] = "\"usage\"";
-    return !observer->is_named && observer->first_us != 0 && data.size > 0 &&
-           data.bytes[0] == '{' && memmem(data.bytes, data.size, usage, sizeof(usage) - 1) == NULL;
+    return !observer->is_named && observer->has_answer && data.size > 0 && data.bytes[0] == '{' &&
+           memmem(data.bytes, data.size, usage, sizeof(usage) - 1) == NULL;
 }
 
 static size_t see_events(struct observer *observer, uint8_t *bytes, size_t size, bool is_end)
@@ -415,6 +429,12 @@ static void check_dialect(const struct observer *observer)
         "with these features are routed by their text from now on: %.*s",
         observer->dialect->name, observer->feedback.backend->url,
         (unsigned long)observer->usage.prompt_tokens, ours, (int)names.size, space);
+}
+
+bool observer_is_answered(const struct observer *observer)
+{
+    bool is_whole = observer->has_choice || observer->usage.has_prompt_tokens;
+    return observer->has_answer || observer->is_too_large || (is_whole && !observer->has_error);
 }
 
 void observer_complete(struct observer *observer)

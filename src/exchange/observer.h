@@ -58,11 +58,15 @@ struct observer {
     enum prompt_api api;
     enum prompt_form form;
     enum observer_watch watch;
-    bool is_named;     // the prompt has keys, and the index learns from them
-    bool is_extended;  // ids of the response continue those of the prompt
-    bool is_streamed;  // as the client asked
-    bool hides_usage;  // we asked for it
-    bool is_success;   // 2xx
+    bool is_named;    // the prompt has keys, and the index learns from them
+    bool is_extended; // ids of the response continue those of the prompt
+    bool is_streamed; // as the client asked
+    bool hides_usage; // we asked for it
+    bool is_success;  // 2xx
+    bool is_opaque;   // its content is not understood: bytes count as output
+    bool has_answer;  // text, a token or usage has come, and no error in its place
+    bool has_choice;  // or a role, an empty text
+    bool has_error;
     bool is_too_large; // a document that is not kept
     // Only if it is named; not cleared.
     struct prefix_chain chain;
@@ -95,6 +99,9 @@ size_t observer_see(struct observer *observer, uint8_t *bytes, size_t size, bool
 enum { observer_tail_max = 8192 };
 size_t observer_tail_size(const struct observer *observer);
 void observer_take_tail(struct observer *observer, uint8_t *bytes);
+
+// Whether the complete response holds output: text, a token, usage, or a choice that ends at once.
+bool observer_is_answered(const struct observer *observer);
 
 // The response has come to its end.
 void observer_complete(struct observer *observer);

@@ -81,6 +81,9 @@ static enum status relay_scan(struct exchange *x, struct portion body, size_t *k
         // Bytes behind a complete response: the connection is not what we think it is.
         x->hop.is_reusable &= used == body.size;
     }
+    if (!x->response.is_watched) {
+        verdict_portion(x, *kept);
+    }
     return status;
 }
 
@@ -98,6 +101,7 @@ static void relay_pass_watched(struct exchange *x, struct buffer *buffer, uint32
     uint8_t *data = buffer->bytes + begin;
     ASSERT(x->hop.observer != NULL && begin + data_size <= x->worker->buffer_size);
     size_t size = observer_see(x->hop.observer, data, data_size, x->response.is_done);
+    verdict_portion(x, data_size);
 
     buffer->begin = begin;
     buffer->end = begin + (uint32_t)size;
@@ -179,6 +183,9 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
         if (retry_is_allowed(x, HOP_BUSY)) {
             return retry_elsewhere(x);
         }
+    }
+    if (verdict_asks_another(x, head->status)) {
+        return retry_elsewhere(x);
     }
     if (x->response.head.bytes == NULL && !buffer_take(worker, &x->response.head)) {
         exchange_abort(x);
@@ -268,6 +275,7 @@ static const struct step *relay_read_failed(struct exchange *x, enum status stat
 static void relay_end_attempt(struct exchange *x)
 {
     if (x->hop.backend != NULL && !x->response.is_truncated && !x->hop.is_fault) {
+        verdict_end(x);
         attempt_judge(x, BACKEND_SUCCESS);
     }
     if (x->hop.observer != NULL && !x->response.is_truncated) {

@@ -26,6 +26,7 @@ static const struct {
     [HOP_CONNECT_TIMEOUT] = {true, true, true, HTTP_PROBLEM_CONNECT_TIMEOUT},
     [HOP_RESET] = {true, true, false, HTTP_PROBLEM_BAD_ANSWER},
     [HOP_BUSY] = {false, true, false, HTTP_PROBLEM_NO_BACKEND},
+    [HOP_REFUSED] = {false, true, false, HTTP_PROBLEM_NO_BACKEND},
     [HOP_INVALID] = {true, false, false, HTTP_PROBLEM_BAD_ANSWER},
     [HOP_FIRST_BYTE_TIMEOUT] = {true, false, false, HTTP_PROBLEM_FIRST_BYTE_TIMEOUT},
 };
@@ -44,8 +45,10 @@ bool retry_is_allowed(struct exchange *x, enum hop_failure failure)
     }
     struct route_input input = choose_input(x);
     route_read_model(x->worker->route, &input, &request);
-    // A busy engine's response is worth more to the client than a try at one that is down.
-    enum backend_tier worst = failure == HOP_BUSY ? BACKEND_BUSY : BACKEND_DOWN;
+    request.is_second = failure == HOP_REFUSED;
+    // A response is worth more to the client than a try at a backend that is down.
+    bool has_response = failure == HOP_BUSY || failure == HOP_REFUSED;
+    enum backend_tier worst = has_response ? BACKEND_BUSY : BACKEND_DOWN;
     uint64_t now_ms = loop_now_ms(x->worker->loop);
     if (!route_has_more(x->worker->view, &request, &x->request->tried, worst, now_ms)) {
         return false;

@@ -23,6 +23,7 @@
 
 #include "base/address.h"
 #include "fleet/load.h"
+#include "fleet/refusals.h"
 #include "fleet/truth.h"
 
 #include <stdatomic.h>
@@ -88,6 +89,7 @@ struct backend {
         atomic_uint events_wrong;           // how often responses contradicted its KV events
         atomic_bool trial;                  // a trial request is in flight
         atomic_bool unreached;              // the last ejection was for want of a connection
+        atomic_bool refuses;                // some kind of request: see `refusals`
         atomic_bool removed;                // no longer in a view: connections to it are not kept
         atomic_uint_fast64_t ejected_until_ms; // 0: the breaker is closed
         atomic_uint_fast64_t busy_until_ms;
@@ -95,8 +97,9 @@ struct backend {
         atomic_uint_fast64_t failure_count;
     } shared;
 
-    struct load load;   // on cache lines of its own
-    struct truth truth; // as well
+    struct load load;         // on cache lines of its own
+    struct truth truth;       // as well
+    struct refusals refusals; // as well
 };
 
 // Whether its KV events are polled (feed/kv_poller.h), not published.

@@ -2,9 +2,9 @@
 //
 // kv_notice.h -- what an engine reports of its KV cache, read from the bytes of one message.
 //
-//     batch   [ seconds, [ event, event, ... ], rank ]               msgpack
-//     event   {"type": "BlockStored", "block_hashes": [...], ...}    vLLM from 0.24, TensorRT-LLM
-//             ["BlockStored", [...], ...]                            vLLM before 0.24, SGLang, llm-d
+//     batch   [ seconds, [ event, event, ... ], rank ]             msgpack
+//     event   {"type": "BlockStored", "block_hashes": [...], ...}  vLLM from 0.24, TensorRT-LLM
+//             ["BlockStored", [...], ...]                          vLLM before 0.24, SGLang, llm-d
 //
 // A batch may mix both forms of event, with the fields of any release.  Unknown fields are
 // skipped.  An event of an unknown kind is a notice of that kind, and a malformed event is a

@@ -45,6 +45,16 @@ void prompt_keys_fini(struct prompt_keys *keys)
     *keys = (struct prompt_keys){0};
 }
 
+// Engines refuse by what they serve: a path, a model, streams or whole responses.
+static uint64_t request_kind(struct slice path, const struct prompt *prompt)
+{
+    if (path.size == 0) {
+        return 0;
+    }
+    uint64_t seed = hash_bytes(prompt->model, prompt->stream);
+    return hash_bytes(path, seed) | 1;
+}
+
 // Zero means no session, so a session's key is never zero.
 static uint64_t session_key(struct slice session)
 {
@@ -67,6 +77,7 @@ void prompt_keys_read(struct prompt_keys *keys, const struct route_input *input,
     *out = (struct route_request){
         .model = prompt->model,
         .session_key = session_key(input->session.size > 0 ? input->session : prompt->session),
+        .kind = request_kind(input->path, prompt),
         .prompt = prompt,
         .block_tokens = 1,
     };

@@ -192,6 +192,24 @@ bool route_was_tried(const struct route_tried *tried, const struct backend *back
     return false;
 }
 
+enum backend_tier route_tier(const struct route_request *request, const struct backend *backend,
+                             uint64_t now_ms)
+{
+    enum backend_tier tier = backend_tier(backend, now_ms);
+
+    // One word of a line that is read anyway spares the table of nearly all backends.
+    if (request->kind == 0 ||
+        !atomic_load_explicit(&backend->shared.refuses, memory_order_relaxed)) {
+        return tier;
+    }
+    enum refusal_state state = refusals_look(&backend->refusals, request->kind, now_ms);
+    if (state == REFUSAL_OUT) {
+        return BACKEND_DOWN;
+    }
+    bool gives_way = state == REFUSAL_ASKED || (state == REFUSAL_NOTED && request->is_second);
+    return gives_way && tier == BACKEND_READY ? BACKEND_BUSY : tier;
+}
+
 bool route_has_more(const struct fleet_view *view, const struct route_request *request,
                     const struct route_tried *tried, enum backend_tier worst, uint64_t now_ms)
 {
@@ -199,7 +217,7 @@ bool route_has_more(const struct fleet_view *view, const struct route_request *r
     for (uint32_t i = 0; group != NULL && i < group->count; i++) {
         const struct fleet_member *member = &view->members[view->lists[group->first + i]];
         if (!member->draining && !route_was_tried(tried, member->backend) &&
-            backend_tier(member->backend, now_ms) <= worst) {
+            route_tier(request, member->backend, now_ms) <= worst) {
             return true;
         }
     }
@@ -375,6 +393,25 @@ static void question_collect(struct route *route, struct route_question *questio
                           : 0;
 }
 
+// Counts the request in, unless another one is on trial there.
+static bool is_admitted(const struct route_question *question, struct backend *backend, bool anyway,
+                        struct route_choice *out)
+{
+    uint64_t kind = question->task.request->kind;
+    uint64_t now_ms = question->task.now_us / 1000;
+
+    if (!refusals_begin(&backend->refusals, kind, now_ms, anyway, &out->on_kind_trial)) {
+        return false;
+    }
+    if (backend_begin(backend, now_ms, anyway, &out->on_trial)) {
+        return true;
+    }
+    if (out->on_kind_trial) {
+        refusals_end_trial(&backend->refusals, kind);
+    }
+    return false;
+}
+
 // Asks the policy until it names a backend that accepts one request more: another worker may have
 // put it on trial in the meantime.
 static bool choose_among(struct route *route, const struct route_question *question,
@@ -385,8 +422,7 @@ static bool choose_among(struct route *route, const struct route_question *quest
     while (survey->count > 0) {
         uint32_t chosen = pick(route, question);
         struct backend *backend = survey->backends[chosen];
-        if (backend_begin(backend, question->task.now_us / 1000, survey->tier == BACKEND_DOWN,
-                          &out->on_trial)) {
+        if (is_admitted(question, backend, survey->tier == BACKEND_DOWN, out)) {
             out->backend = backend;
             describe(route, question, chosen, decision);
             return true;

@@ -35,9 +35,10 @@ enum { route_tried_max = 16 };
 struct route_input {
     enum prompt_api api;
     struct slice body;
-    const struct reading *reading;           // of the body; NULL: it is read here
-    struct slice session;                    // named by a header; empty: the body may name one
-    uint64_t wall_s;                         // since 1970; some chat templates print the date
+    const struct reading *reading; // of the body; NULL: it is read here
+    struct slice session;          // named by a header; empty: the body may name one
+    struct slice path;             // of a request that should get output; empty: it is of no kind
+    uint64_t wall_s;               // since 1970; some chat templates print the date
     const struct token_result *token_result; // its ids, if they were computed before; or NULL
     bool is_timed; // routing measures its own stages, if it was given a clock
 };
@@ -57,6 +58,8 @@ enum { route_size_max = 4 };
 struct route_request {
     struct slice model;   // empty when the body names none
     uint64_t session_key; // 0: without a session
+    uint64_t kind;        // of requests that a backend may refuse (refusals.h); 0: none
+    bool is_second;       // a backend has refused it, and another one is asked
     const struct prompt *prompt;
     struct dialect
         *dialect;   // computed the ids below; NULL: there are none, or the client sent them
@@ -107,7 +110,8 @@ struct route_choice {
         *decision;           // set by the caller: route_choose writes it there, and it stays there
     struct backend *backend; // counted in by backend_begin; the caller owes backend_end
     bool on_trial;
-    uint32_t match_ns; // that the survey took
+    bool on_kind_trial; // the caller owes refusals_end_trial
+    uint32_t match_ns;  // that the survey took
     uint32_t decide_ns;
 };
 
@@ -179,6 +183,10 @@ enum route_verdict route_explain(struct route *route, const struct fleet_view *v
 void route_try_gone(struct route_tried *tried, const struct backend *backend);
 
 bool route_was_tried(const struct route_tried *tried, const struct backend *backend);
+
+// The tier of a backend for this request: that of its health, or down if it refuses such requests.
+enum backend_tier route_tier(const struct route_request *request, const struct backend *backend,
+                             uint64_t now_ms);
 
 // Whether a backend of that tier or a better one is left to try.
 bool route_has_more(const struct fleet_view *view, const struct route_request *request,

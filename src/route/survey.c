@@ -318,7 +318,7 @@ static void survey_add(struct survey *survey, const struct survey_task *task,
                        const struct fleet_member *member)
 {
     struct backend *backend = member->backend;
-    enum backend_tier tier = backend_tier(backend, task->now_us / 1000);
+    enum backend_tier tier = route_tier(task->request, backend, task->now_us / 1000);
 
     if (tier > survey->tier) {
         return;

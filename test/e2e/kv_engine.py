@@ -425,7 +425,8 @@ class Publisher:
         if fault == "silent":
             return
         topic = [self.topic] if self.topic_in_replay else []
-        with contextlib.nullcontext() if self.replay_gate else self.lock:  # nothing is published meanwhile
+        # Nothing is published meanwhile.
+        with contextlib.nullcontext() if self.replay_gate else self.lock:
             step = 2 if fault == "holes" else 1
             rows = [row for row in self.buffer if row[0] >= first][::step]
             for index, (number, payload) in enumerate(rows):

@@ -63,6 +63,7 @@ void backend_json_put_summary(const struct admin_options *options, const struct 
                  atomic_load_explicit(&backend->shared.request_count, memory_order_relaxed));
     json_put_u64(json, "failures",
                  atomic_load_explicit(&backend->shared.failure_count, memory_order_relaxed));
+    json_put_u64(json, "refused_kinds", refusals_out_count(&backend->refusals, now_ms));
     json_begin_array(json, "models");
     for (uint32_t i = 0; (name = fleet_model_name(fleet, backend, i)) != NULL; i++) {
         json_put_str(json, NULL, name);

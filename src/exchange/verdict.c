@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a response has output, and what a response without any says of its backend.
+//
+// fleet/refusals.h has the rule.  This file finds the facts in a response: a status that promises
+// no output, a body without bytes, a document or a stream that holds neither text nor usage.  A
+// refusal by status comes before anything has gone to the client, so another backend can be asked
+// for the same request.  One that shows only at the end of a 200 cannot be taken back: there the
+// share of refusals decides, if other backends produce output for such requests.
+
+#include "base/base.h"
+#include "config/config.h"
+#include "exchange/account.h"
+#include "exchange/exchange_internal.h"
+#include "exchange/observer.h"
+#include "sys/log.h"
+
+// 429 and 503 ask for a pause; other 5xx are faults, which the breaker counts.
+static bool is_refusal(uint16_t status)
+{
+    bool is_client_error = status >= 300 && status < 500 && status != 429;
+    return is_client_error || status == 501;
+}
+
+static struct refusal_rules verdict_rules(const struct exchange *x)
+{
+    const struct config *config = x->worker->config;
+    return (struct refusal_rules){
+        .eject_time_ms = config->health.eject_time,
+        .eject_time_max_ms = config->health.eject_time_max,
+    };
+}
+
+// Routing reads this word of every backend, and the table only where it is set.
+static void show_refusals(struct backend *backend)
+{
+    bool refuses = refusals_any(&backend->refusals);
+    if (atomic_load_explicit(&backend->shared.refuses, memory_order_relaxed) != refuses) {
+        atomic_store_explicit(&backend->shared.refuses, refuses, memory_order_relaxed);
+    }
+}
+
+static struct backend *find_backend(const struct exchange *x, uint64_t id)
+{
+    const struct fleet_view *view = x->worker->view;
+
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        if (view->members[i].backend->id == id) {
+            return view->members[i].backend;
+        }
+    }
+    return NULL; // removed meanwhile
+}
+
+static void log_ejection(const struct exchange *x, const struct backend *backend)
+{
+    const struct receipt *receipt = &x->account->receipt;
+
+    log_warn_seldom(backend->id,
+                    "backend %s: ejected for %.*s%s%.*s: it responds without output, where other "
+                    "backends produce output for such requests",
+                    backend->url, (int)receipt->path_size, x->account->path,
+                    receipt->model_size > 0 ? " of model " : "", (int)receipt->model_size,
+                    x->account->model);
+}
+
+static bool has_output_elsewhere(const struct exchange *x, uint64_t now_ms)
+{
+    const struct fleet_view *view = x->worker->view;
+
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        const struct backend *other = view->members[i].backend;
+        if (other != x->hop.backend && other->pool == x->hop.backend->pool &&
+            refusals_has_output(&other->refusals, x->hop.kind, now_ms)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The refusal is the client's response.
+static void verdict_refused(struct exchange *x, uint64_t now_ms)
+{
+    struct backend *backend = x->hop.backend;
+
+    if (x->refuser != 0) {
+        // Two backends refuse the same request: it is to blame.
+        struct backend *first = find_backend(x, x->refuser);
+        if (first != NULL) {
+            refusals_absolve(&first->refusals, x->hop.kind, now_ms);
+            show_refusals(first);
+        }
+    } else if (refusals_are_usual(&backend->refusals, x->hop.kind) &&
+               has_output_elsewhere(x, now_ms)) {
+        struct refusal_rules rules = verdict_rules(x);
+        refusals_eject(&backend->refusals, x->hop.kind, now_ms, &rules);
+        log_ejection(x, backend);
+    }
+}
+
+// Whether the backend is suspect.
+static bool verdict_note(struct exchange *x, uint64_t now_ms)
+{
+    struct backend *backend = x->hop.backend;
+    struct refusal_rules rules = verdict_rules(x);
+    bool is_suspect =
+        refusals_note(&backend->refusals, x->hop.kind, x->hop.on_kind_trial, now_ms, &rules);
+
+    show_refusals(backend);
+    return is_suspect;
+}
+
+bool verdict_asks_another(struct exchange *x, uint16_t status)
+{
+    uint64_t now_ms = loop_now_ms(x->worker->loop);
+
+    x->hop.has_verdict = x->hop.kind == 0 || status >= 300; // otherwise the body decides
+    if (x->hop.kind == 0 || !is_refusal(status)) {
+        return false;
+    }
+    bool is_suspect = verdict_note(x, now_ms);
+    // Other paths may change an engine, and would change two.
+    bool may_repeat = x->request->reading.prompt.api != PROMPT_OTHER;
+    if (is_suspect && may_repeat && x->refuser == 0 && retry_is_allowed(x, HOP_REFUSED)) {
+        x->refuser = x->hop.backend->id;
+        refusals_ask(&x->hop.backend->refusals, x->hop.kind, now_ms);
+        attempt_judge(x, BACKEND_RESPONDING);
+        return true;
+    }
+    verdict_refused(x, now_ms);
+    return false;
+}
+
+void verdict_output(struct exchange *x)
+{
+    struct hop *hop = &x->hop;
+    uint64_t now_ms = loop_now_ms(x->worker->loop);
+
+    if (hop->has_verdict) {
+        return;
+    }
+    hop->has_verdict = true;
+    refusals_note_output(&hop->backend->refusals, hop->kind, hop->on_kind_trial, now_ms);
+    show_refusals(hop->backend);
+    struct backend *refuser = x->refuser != 0 ? find_backend(x, x->refuser) : NULL;
+    if (refuser != NULL) {
+        struct refusal_rules rules = verdict_rules(x);
+        if (refusals_prove(&refuser->refusals, hop->kind, now_ms, &rules)) {
+            log_ejection(x, refuser);
+        }
+    }
+    x->refuser = 0;
+}
+
+void verdict_portion(struct exchange *x, size_t size)
+{
+    const struct hop *hop = &x->hop;
+
+    if (hop->has_verdict) {
+        return;
+    }
+    if (hop->observer == NULL || hop->observer->is_opaque) {
+        bool has_data =
+            hop->body.framing == HTTP_CHUNKED ? hop->body.chunked.data_size > 0 : size > 0;
+        if (has_data) {
+            verdict_output(x);
+        }
+    } else if (hop->observer->has_answer) {
+        verdict_output(x);
+    }
+}
+
+void verdict_end(struct exchange *x)
+{
+    const struct hop *hop = &x->hop;
+    bool is_answered = hop->observer != NULL && observer_is_answered(hop->observer);
+
+    if (is_answered) {
+        verdict_output(x);
+    }
+    if (hop->has_verdict) {
+        return;
+    }
+    verdict_note(x, loop_now_ms(x->worker->loop));
+    verdict_refused(x, loop_now_ms(x->worker->loop));
+    x->hop.has_verdict = true;
+}

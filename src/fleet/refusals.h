@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// refusals.h -- the kinds of requests that one backend answers without output, while other backends
+// produce output for them.
+//
+// A backend that responds at once with an error, or with a 200 that is empty, is always idle, so
+// every policy sends it more, and its health probes succeed.  But the client may be to blame: then
+// every backend would refuse.  So a refusal alone proves nothing.  Another backend is asked for the
+// same request, and its output is the proof:
+//
+//     output         the share of refusals falls
+//     refusal        it rises; from refusal_suspect on the backend is suspect: its next refusal is
+//                    not passed on, and another backend gets the request
+//       also there   the request is to blame: the share is zero again
+//       output       a proof; after refusal_proofs of them the backend is out for this kind
+//     out            for eject_time, twice as long each time in a row; then one request on trial
+//
+// While the other backend is asked, this one counts as busy, for at most refusal_ask_ms.
+//
+// A kind is a hash of path, model and whether the response is streamed (route.h).  The table keeps
+// the kinds that came last; one that is suspect or out stays.
+//
+// Threads: any.  No locks: a lost race costs one request more or less on a faulty backend.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    refusal_kind_count = 8,
+    refusal_proofs = 2,
+    refusal_ask_ms = 2000,
+    // Output that is older than this says nothing of the backend today.
+    refusal_fresh_ms = 10000,
+};
+
+struct refusal_record {
+    atomic_uint_fast64_t output_ms;      // the last output, to a second; 0: none
+    atomic_uint_fast64_t refused_ms;     // the last refusal
+    atomic_uint_fast64_t out_until_ms;   // 0: in
+    atomic_uint_fast64_t asked_until_ms; // another backend is asked
+    _Atomic float share;                 // of refusals, 0 to 1
+    atomic_uint proofs;
+    atomic_uint ejections; // in a row
+    atomic_bool trial;     // a trial request is in flight
+};
+
+struct refusals {
+    _Alignas(64) atomic_uint_fast64_t kinds[refusal_kind_count]; // 0: free
+    struct refusal_record rows[refusal_kind_count];
+    atomic_bool any; // some row has refusals
+};
+
+struct refusal_rules {
+    uint32_t eject_time_ms;
+    uint32_t eject_time_max_ms;
+};
+
+enum refusal_state {
+    REFUSAL_NONE,
+    REFUSAL_NOTED, // it has refused this kind lately: not the one to ask for a second opinion
+    REFUSAL_ASKED, // another backend is being asked
+    REFUSAL_OUT,   // proven, or on trial with another request
+};
+
+enum refusal_state refusals_look(const struct refusals *refusals, uint64_t kind, uint64_t now_ms);
+
+// Counts a request in.  False when another one is on trial; never false with `anyway`.  *on_trial
+// says whether this one is; it then owes refusals_end_trial.
+bool refusals_begin(struct refusals *refusals, uint64_t kind, uint64_t now_ms, bool anyway,
+                    bool *on_trial);
+void refusals_end_trial(struct refusals *refusals, uint64_t kind);
+
+// A response with output, or the first output of one.
+void refusals_note_output(struct refusals *refusals, uint64_t kind, bool on_trial, uint64_t now_ms);
+
+// A response without output.  A trial ejects it again at once.  Whether another backend should be
+// asked.
+bool refusals_note(struct refusals *refusals, uint64_t kind, bool on_trial, uint64_t now_ms,
+                   const struct refusal_rules *rules);
+
+// Another backend is being asked.
+void refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms);
+
+// It refused too.
+void refusals_absolve(struct refusals *refusals, uint64_t kind, uint64_t now_ms);
+
+// It produced output.  Whether this backend is out from now on.
+bool refusals_prove(struct refusals *refusals, uint64_t kind, uint64_t now_ms,
+                    const struct refusal_rules *rules);
+
+// For a request that cannot go to another backend: whether nearly all responses of late were
+// refusals, so that output elsewhere for the same kind is proof enough.
+bool refusals_are_usual(const struct refusals *refusals, uint64_t kind);
+void refusals_eject(struct refusals *refusals, uint64_t kind, uint64_t now_ms,
+                    const struct refusal_rules *rules);
+
+// Whether it has produced output of that kind within refusal_fresh_ms.
+bool refusals_has_output(const struct refusals *refusals, uint64_t kind, uint64_t now_ms);
+
+// Whether any kind has refusals.
+bool refusals_any(const struct refusals *refusals);
+
+// Kinds that it is out for.
+uint32_t refusals_out_count(const struct refusals *refusals, uint64_t now_ms);

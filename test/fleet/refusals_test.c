@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fleet/refusals.h"
+
+#include "test.h"
+
+enum { chat_kind = 11, other_kind = 12 };
+
+static const struct refusal_rules rules = {.eject_time_ms = 1000, .eject_time_max_ms = 3000};
+
+static bool refuse(struct refusals *refusals, uint64_t now_ms)
+{
+    return refusals_note(refusals, chat_kind, false, now_ms, &rules);
+}
+
+static void produce(struct refusals *refusals, uint64_t now_ms, int count)
+{
+    for (int i = 0; i < count; i++) {
+        refusals_note_output(refusals, chat_kind, false, now_ms);
+    }
+}
+
+static enum refusal_state look(const struct refusals *refusals, uint64_t now_ms)
+{
+    return refusals_look(refusals, chat_kind, now_ms);
+}
+
+static bool begin_trial(struct refusals *refusals, uint64_t now_ms)
+{
+    bool on_trial = false;
+    return refusals_begin(refusals, chat_kind, now_ms, false, &on_trial) && on_trial;
+}
+
+// Out at `now_ms`.
+static void convict(struct refusals *refusals, uint64_t now_ms)
+{
+    refuse(refusals, now_ms);
+    refuse(refusals, now_ms);
+    CHECK(!refusals_prove(refusals, chat_kind, now_ms, &rules));
+    CHECK(refusals_prove(refusals, chat_kind, now_ms, &rules));
+}
+
+TEST(the_second_refusal_in_a_row_makes_a_backend_suspect)
+{
+    struct refusals refusals = {0};
+    produce(&refusals, 10, 3);
+    CHECK(!refuse(&refusals, 10));
+    produce(&refusals, 10, 1);
+    CHECK(!refuse(&refusals, 10));
+    CHECK(refuse(&refusals, 10));
+    CHECK_EQ(look(&refusals, 10), REFUSAL_NOTED);
+}
+
+TEST(refusals_without_proof_never_eject)
+{
+    struct refusals refusals = {0};
+    for (int i = 0; i < 1000; i++) {
+        refuse(&refusals, 10);
+    }
+    CHECK_EQ(look(&refusals, 10), REFUSAL_NOTED);
+    CHECK_EQ(refusals_out_count(&refusals, 10), 0);
+    CHECK(refusals_are_usual(&refusals, chat_kind));
+}
+
+TEST(two_proofs_eject_and_only_for_their_kind)
+{
+    struct refusals refusals = {0};
+    convict(&refusals, 10);
+    CHECK_EQ(look(&refusals, 10), REFUSAL_OUT);
+    CHECK_EQ(look(&refusals, 1009), REFUSAL_OUT);
+    CHECK_EQ(refusals_look(&refusals, other_kind, 10), REFUSAL_NONE);
+    CHECK_EQ(refusals_out_count(&refusals, 10), 1);
+}
+
+TEST(output_between_two_proofs_takes_the_first_back)
+{
+    struct refusals refusals = {0};
+    refuse(&refusals, 10);
+    refuse(&refusals, 10);
+    CHECK(!refusals_prove(&refusals, chat_kind, 10, &rules));
+    produce(&refusals, 10, 1);
+    CHECK(!refusals_prove(&refusals, chat_kind, 10, &rules));
+    CHECK(refusals_prove(&refusals, chat_kind, 10, &rules));
+}
+
+TEST(a_backend_gives_way_while_another_one_is_asked)
+{
+    struct refusals refusals = {0};
+    refuse(&refusals, 10);
+    refuse(&refusals, 10);
+    refusals_ask(&refusals, chat_kind, 10);
+    CHECK_EQ(look(&refusals, 10 + refusal_ask_ms - 1), REFUSAL_ASKED);
+    CHECK_EQ(look(&refusals, 10 + refusal_ask_ms), REFUSAL_NOTED);
+}
+
+TEST(a_request_that_others_refuse_too_absolves)
+{
+    struct refusals refusals = {0};
+    refuse(&refusals, 10);
+    refuse(&refusals, 10);
+    refusals_ask(&refusals, chat_kind, 10);
+    refusals_absolve(&refusals, chat_kind, 11);
+    CHECK_EQ(look(&refusals, 11), REFUSAL_NONE);
+    CHECK(!refusals_any(&refusals));
+    CHECK(!refuse(&refusals, 12));
+}
+
+TEST(after_an_ejection_one_request_is_on_trial)
+{
+    struct refusals refusals = {0};
+    bool on_trial = true;
+    convict(&refusals, 10);
+    CHECK(begin_trial(&refusals, 1010));
+    CHECK_EQ(look(&refusals, 1010), REFUSAL_OUT);
+    CHECK(!refusals_begin(&refusals, chat_kind, 1010, false, &on_trial));
+    CHECK(refusals_begin(&refusals, chat_kind, 1010, true, &on_trial)); // panic
+    CHECK(!on_trial);
+    refusals_end_trial(&refusals, chat_kind);
+    CHECK(begin_trial(&refusals, 1011));
+}
+
+TEST(a_refused_trial_ejects_for_twice_as_long_up_to_the_maximum)
+{
+    struct refusals refusals = {0};
+    uint64_t now_ms = 10;
+    convict(&refusals, now_ms);
+    static const uint64_t times_ms[] = {1000, 2000, 3000, 3000};
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ(look(&refusals, now_ms + times_ms[i] - 1), REFUSAL_OUT);
+        now_ms += times_ms[i];
+        CHECK(begin_trial(&refusals, now_ms));
+        CHECK(refusals_note(&refusals, chat_kind, true, now_ms, &rules));
+        CHECK(!refusals_prove(&refusals, chat_kind, now_ms, &rules)); // it is out already
+    }
+}
+
+TEST(a_trial_whose_request_is_to_blame_is_followed_by_another)
+{
+    struct refusals refusals = {0};
+    convict(&refusals, 10);
+    CHECK(begin_trial(&refusals, 1010));
+    refusals_note(&refusals, chat_kind, true, 1010, &rules);
+    refusals_absolve(&refusals, chat_kind, 1012);
+    CHECK(begin_trial(&refusals, 1012));
+    refusals_note(&refusals, chat_kind, true, 1012, &rules);
+    CHECK_EQ(look(&refusals, 1012 + 1999), REFUSAL_OUT);
+    CHECK(begin_trial(&refusals, 1012 + 2000));
+}
+
+TEST(output_on_trial_brings_the_backend_back_and_one_proof_more_takes_it_out)
+{
+    struct refusals refusals = {0};
+    convict(&refusals, 10);
+    CHECK(begin_trial(&refusals, 1010));
+    refusals_note_output(&refusals, chat_kind, true, 1010);
+    CHECK_EQ(look(&refusals, 1010), REFUSAL_NOTED);
+    CHECK(refuse(&refusals, 1011));
+    CHECK(refusals_prove(&refusals, chat_kind, 1011, &rules));
+    CHECK_EQ(look(&refusals, 1011 + 1999), REFUSAL_OUT);
+}
+
+TEST(output_of_older_requests_does_not_end_an_ejection)
+{
+    struct refusals refusals = {0};
+    convict(&refusals, 10);
+    produce(&refusals, 11, 5);
+    CHECK_EQ(look(&refusals, 11), REFUSAL_OUT);
+}
+
+TEST(output_for_a_while_clears_the_record)
+{
+    struct refusals refusals = {0};
+    convict(&refusals, 10);
+    CHECK(begin_trial(&refusals, 1010));
+    refusals_note_output(&refusals, chat_kind, true, 1010);
+    produce(&refusals, 1011, 20);
+    CHECK(!refusals_any(&refusals));
+    convict(&refusals, 2000);
+    CHECK_EQ(look(&refusals, 2999), REFUSAL_OUT);
+    CHECK(begin_trial(&refusals, 3000));
+}
+
+TEST(kinds_that_are_out_stay_in_the_table_and_others_make_room)
+{
+    struct refusals refusals = {0};
+    convict(&refusals, 10);
+    for (uint64_t kind = 100; kind < 200; kind++) {
+        CHECK(!refusals_note(&refusals, kind, false, 20 + kind, &rules));
+    }
+    CHECK_EQ(look(&refusals, 20), REFUSAL_OUT);
+    CHECK_EQ(refusals_look(&refusals, 199, 300), REFUSAL_NOTED);
+    CHECK_EQ(refusals_look(&refusals, 100, 300), REFUSAL_NONE);
+}
+
+TEST(output_is_remembered_for_ten_seconds)
+{
+    struct refusals refusals = {0};
+    CHECK(!refusals_has_output(&refusals, chat_kind, 10));
+    produce(&refusals, 5000, 1);
+    CHECK(refusals_has_output(&refusals, chat_kind, 5000 + refusal_fresh_ms - 1));
+    CHECK(!refusals_has_output(&refusals, chat_kind, 5000 + refusal_fresh_ms));
+    CHECK(!refusals_has_output(&refusals, other_kind, 5000));
+}
+
+TEST(requests_of_no_kind_leave_no_record)
+{
+    struct refusals refusals = {0};
+    CHECK(!refusals_note(&refusals, 0, false, 10, &rules));
+    refusals_note_output(&refusals, 0, false, 10);
+    CHECK(!refusals_any(&refusals));
+    CHECK_EQ(refusals_look(&refusals, 0, 10), REFUSAL_NONE);
+}
