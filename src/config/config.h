@@ -178,6 +178,7 @@ struct config {
         uint32_t eject_failures; // consecutive; 0: never eject
         uint32_t eject_time;     // ms; doubles with each ejection in a row
         uint32_t eject_time_max; // ms
+        uint32_t stall_time;     // ms; 0: off
     } health;
 
     struct {

@@ -27,9 +27,8 @@ static struct slice choose_session(const struct exchange *x)
 // Requests that change nothing (GET, HEAD) have no output to speak of.
 static struct slice choose_path(const struct exchange *x)
 {
-    bool has_rules = x->worker->config->health.eject_failures > 0;
     bool is_post = slice_is(http_head_method(&x->request->head), "POST");
-    return has_rules && is_post ? http_head_path(&x->request->head) : no_detail;
+    return is_post ? http_head_path(&x->request->head) : no_detail;
 }
 
 struct route_input choose_input(const struct exchange *x)
@@ -95,7 +94,12 @@ const struct step *choose_run(struct exchange *x)
         .on_trial = choice.on_trial,
         .kind = request.kind,
         .on_kind_trial = choice.on_kind_trial,
+        .is_streamed = request.prompt->stream,
+        .begun_ms = loop_now_ms(worker->loop),
     };
+    if (request.kind != 0) {
+        progress_begin(&choice.backend->progress, x->hop.is_streamed, x->hop.begun_ms);
+    }
     account_route(x, &request, &choice);
     x->hop.observer = observer_begin(worker, &request, choice.backend, account_decision(x),
                                      x->request->arrived_us);

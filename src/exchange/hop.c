@@ -307,6 +307,9 @@ void hop_end(struct hop *hop, bool keep)
     if (hop->on_kind_trial) {
         refusals_end_trial(&hop->backend->refusals, hop->kind);
     }
+    if (hop->kind != 0) {
+        progress_end(&hop->backend->progress, hop->is_streamed);
+    }
     backend_end(hop->backend, hop->on_trial);
     hop->backend = NULL;
     hop->request = NULL;

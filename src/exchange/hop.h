@@ -67,12 +67,15 @@ struct hop {
     bool on_trial;
     uint64_t kind; // of the request (refusals.h); 0: none
     bool on_kind_trial;
+    bool is_streamed; // as the client asked
+    uint64_t begun_ms;
     bool is_fresh;         // a kept connection was stale: this is another one to the same backend
     bool is_refused;       // no process listens at the address
     bool got_bytes;        // over the present connection
     bool send_failed;      // the connection takes no more; a response may still be there to read
     bool is_reusable;      // the connection, when the response has ended
     bool is_fault;         // the status of the response says that the engine failed
+    bool is_success;       // 2xx
     bool has_verdict;      // whether it has output is known (verdict.c)
     struct http_body body; // of the response
 };

@@ -101,6 +101,9 @@ static void verdict_refused(struct exchange *x, uint64_t now_ms)
 // Whether the backend is suspect.
 static bool verdict_note(struct exchange *x, uint64_t now_ms)
 {
+    if (x->worker->config->health.eject_failures == 0) {
+        return false;
+    }
     struct backend *backend = x->hop.backend;
     struct refusal_rules rules = verdict_rules(x);
     bool is_suspect =
@@ -114,7 +117,8 @@ bool verdict_asks_another(struct exchange *x, uint16_t status)
 {
     uint64_t now_ms = loop_now_ms(x->worker->loop);
 
-    x->hop.has_verdict = x->hop.kind == 0 || status >= 300; // otherwise the body decides
+    x->hop.is_success = status < 300;
+    x->hop.has_verdict = x->hop.kind == 0 || !x->hop.is_success; // otherwise the body decides
     if (x->hop.kind == 0 || !is_refusal(status)) {
         return false;
     }
@@ -152,21 +156,41 @@ void verdict_output(struct exchange *x)
     x->refuser = 0;
 }
 
+// Whether a portion of the body that is not read brought data.
+static bool has_data(const struct hop *hop, size_t size)
+{
+    return hop->body.framing == HTTP_CHUNKED ? size > 0 && hop->body.chunked.data_size > 0
+                                             : size > 0;
+}
+
 void verdict_portion(struct exchange *x, size_t size)
 {
     const struct hop *hop = &x->hop;
+    const struct observer *observer = hop->observer;
 
-    if (hop->has_verdict) {
+    if (hop->kind == 0 || !hop->is_success) {
         return;
     }
-    if (hop->observer == NULL || hop->observer->is_opaque) {
-        bool has_data =
-            hop->body.framing == HTTP_CHUNKED ? hop->body.chunked.data_size > 0 : size > 0;
-        if (has_data) {
-            verdict_output(x);
-        }
-    } else if (hop->observer->has_answer) {
+    bool is_read = observer != NULL && !observer->is_opaque;
+    bool has_moved =
+        is_read ? observer->last_us == loop_now_us(x->worker->loop) : has_data(hop, size);
+    if (has_moved && hop->is_streamed) {
+        progress_output(&hop->backend->progress, loop_now_ms(x->worker->loop));
+        backend_moved(hop->backend);
+    }
+    if (is_read ? observer->has_answer : has_moved) {
         verdict_output(x);
+    }
+}
+
+// A whole response has come.
+static void verdict_moved(const struct exchange *x)
+{
+    const struct hop *hop = &x->hop;
+
+    if (hop->kind != 0 && hop->is_success && !hop->is_streamed) {
+        progress_whole(&hop->backend->progress, hop->begun_ms, loop_now_ms(x->worker->loop));
+        backend_moved(hop->backend);
     }
 }
 
@@ -179,6 +203,7 @@ void verdict_end(struct exchange *x)
         verdict_output(x);
     }
     if (hop->has_verdict) {
+        verdict_moved(x);
         return;
     }
     verdict_note(x, loop_now_ms(x->worker->loop));

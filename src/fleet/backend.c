@@ -27,6 +27,10 @@ enum backend_tier backend_tier(const struct backend *backend, uint64_t now_ms)
     if (ejected_until != 0 && (now_ms < ejected_until || LOAD(trial))) {
         return BACKEND_DOWN;
     }
+    // With none in flight, the next request is a trial.
+    if (LOAD(stalled) && progress_requests(&backend->progress) > 0) {
+        return BACKEND_DOWN;
+    }
     return now_ms < LOAD(busy_until_ms) ? BACKEND_BUSY : BACKEND_READY;
 }
 
@@ -125,6 +129,22 @@ void backend_set_probe(struct backend *backend, enum backend_probe probe, uint64
     }
 }
 
+// One look may come before workers have read what had arrived, as after a pause of the process.
+void backend_set_stalled(struct backend *backend, uint64_t stall_ms)
+{
+    if (stall_ms > 0 && backend->is_doubted) {
+        STORE(stalled, true);
+    }
+    backend->is_doubted = stall_ms > 0;
+}
+
+void backend_moved(struct backend *backend)
+{
+    if (LOAD(stalled)) {
+        STORE(stalled, false);
+    }
+}
+
 const char *backend_state(const struct backend *backend, uint64_t now_ms)
 {
     uint64_t ejected_until = LOAD(ejected_until_ms);
@@ -133,7 +153,7 @@ const char *backend_state(const struct backend *backend, uint64_t now_ms)
         return "down";
     }
     if (ejected_until == 0) {
-        return "up";
+        return LOAD(stalled) ? "stalled" : "up";
     }
     return now_ms < ejected_until ? "ejected" : "half_open";
 }

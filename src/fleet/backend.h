@@ -8,6 +8,7 @@
 //     probe      active checks say up or down (unknown until the first one)
 //     breaker    after `eject_failures` faults in a row it is ejected until `ejected_until`;
 //                then exactly one request is let in on trial: it closes the breaker or renews it
+//     stalled    it has made no progress on its requests for long (progress.h)
 //     busy       the server responded 429 or 503: healthy, but others are preferred for a while
 //
 //            faults                time passes              trial succeeds
@@ -23,6 +24,7 @@
 
 #include "base/address.h"
 #include "fleet/load.h"
+#include "fleet/progress.h"
 #include "fleet/refusals.h"
 #include "fleet/truth.h"
 
@@ -31,7 +33,7 @@
 enum backend_tier {
     BACKEND_READY,
     BACKEND_BUSY, // asked us to come back later
-    BACKEND_DOWN, // by its probes or by the breaker: used only if all others are down too
+    BACKEND_DOWN, // by its probes or the breaker, or stalled: used if all others are down too
 };
 
 enum backend_outcome {
@@ -80,7 +82,7 @@ struct backend {
 
     // Written and read by all workers and by the prober.
     struct {
-        _Alignas(64) atomic_uint in_flight; // all of it is one cache line
+        _Alignas(64) atomic_uint in_flight; // one cache line but for the last word
         atomic_uint failures;               // in a row
         atomic_uint ejections;              // in a row
         atomic_uint probe;                  // enum backend_probe
@@ -89,6 +91,7 @@ struct backend {
         atomic_uint events_wrong;           // how often responses contradicted its KV events
         atomic_bool trial;                  // a trial request is in flight
         atomic_bool unreached;              // the last ejection was for want of a connection
+        atomic_bool stalled;                // no progress: set by the keeper, cleared by output
         atomic_bool refuses;                // some kind of request: see `refusals`
         atomic_bool removed;                // no longer in a view: connections to it are not kept
         atomic_uint_fast64_t ejected_until_ms; // 0: the breaker is closed
@@ -100,6 +103,11 @@ struct backend {
     struct load load;         // on cache lines of its own
     struct truth truth;       // as well
     struct refusals refusals; // as well
+    struct progress progress; // as well
+
+    // The keeper's own.
+    bool is_doubted;  // its last look found no progress
+    bool was_stalled; // as it was logged last
 };
 
 // Whether its KV events are polled (feed/kv_poller.h), not published.
@@ -134,5 +142,11 @@ void backend_set_probe(struct backend *backend, enum backend_probe probe, uint64
 // For display: none, learning, live.
 const char *backend_events_text(const struct backend *backend);
 
-// For display: up, down, ejected, half_open.
+// The keeper's judgement of its progress, each time it looks; `stall_ms` is progress_stalled_ms.
+void backend_set_stalled(struct backend *backend, uint64_t stall_ms);
+
+// Output has come: it is not stalled.
+void backend_moved(struct backend *backend);
+
+// For display: up, down, ejected, half_open, stalled.
 const char *backend_state(const struct backend *backend, uint64_t now_ms);

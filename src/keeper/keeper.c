@@ -22,6 +22,7 @@
 #include "feed/kv_poller.h"
 #include "feed/prober.h"
 #include "feed/scraper.h"
+#include "feed/stall_watch.h"
 #include "fleet/fleet.h"
 #include "keeper/dialects.h"
 #include "keeper/members.h"
@@ -234,6 +235,7 @@ static void keeper_tick(struct timer *timer)
     if (keeper->recording != NULL) {
         recording_drain(keeper->recording, loop_now_ms(keeper->loop));
     }
+    stall_watch_look(keeper->fleet, keeper->config->health.stall_time, loop_now_ms(keeper->loop));
     if (keeper->scribe != NULL &&
         loop_now_ms(keeper->loop) >= keeper->members_reported_ms + members_ms) {
         keeper->members_reported_ms = loop_now_ms(keeper->loop);

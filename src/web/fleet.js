@@ -14,6 +14,7 @@ const STATES = {
   half_open: { sign: "◑", word: "On trial", kind: "note" },
   unknown: { sign: "○", word: "Not seen yet", kind: "none" },
   ejected: { sign: "▲", word: "Ejected", kind: "bad" },
+  stalled: { sign: "■", word: "Stalled", kind: "bad" },
   down: { sign: "✕", word: "Down", kind: "bad" },
 };
 const stateOf = ({ state }) => STATES[state] ?? { sign: "○", word: state, kind: "none" };

@@ -89,12 +89,15 @@ TEST(every_state_has_its_word)
     struct backend_rules rules = {
         .eject_failures = 1, .eject_time_ms = 1000, .eject_time_max_ms = 1000};
     scene_open(&scene,
-               "'http://10.0.0.1', 'http://10.0.0.2', 'http://10.0.0.3', 'http://10.0.0.4'");
+               "'http://10.0.0.1', 'http://10.0.0.2', 'http://10.0.0.3', 'http://10.0.0.4', "
+               "'http://10.0.0.5'");
     uint64_t now_ms = loop_now_ms(scene.loop);
-    static const char *const states[] = {"up", "down", "ejected", "half_open"};
+    static const char *const states[] = {"up", "down", "ejected", "half_open", "stalled"};
     backend_set_probe(fleet_at(scene.fleet, 1), BACKEND_PROBE_DOWN, now_ms);
     backend_judge(fleet_at(scene.fleet, 2), BACKEND_FAULT, false, now_ms, &rules);
     backend_judge(fleet_at(scene.fleet, 3), BACKEND_FAULT, false, now_ms - 2000, &rules);
+    backend_set_stalled(fleet_at(scene.fleet, 4), 2000);
+    backend_set_stalled(fleet_at(scene.fleet, 4), 2100);
     for (uint32_t i = 0; i < ARRAY_COUNT(states); i++) {
         CHECK_EQ(call(&scene, "GET", path_of(&scene, i, ""), ""), 200);
         CHECK_STR(text_at(answer.json, "state"), states[i]);

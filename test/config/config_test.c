@@ -71,6 +71,7 @@ TEST(default_limits_and_times_are_what_the_manual_promises)
     CHECK_EQ(config->health.eject_failures, 3);
     CHECK_EQ(config->health.eject_time, 1000);
     CHECK_EQ(config->health.eject_time_max, 30000);
+    CHECK_EQ(config->health.stall_time, 10000);
     CHECK_EQ(config->retry.attempts, 3);
     CHECK_EQ(config->retry.backoff, 10);
     CHECK_EQ(config->retry.budget_percent, 20);
@@ -153,6 +154,7 @@ static const struct sample {
     {"health.eject_failures", "9", NULL, 9, ""},
     {"health.eject_time", "9s", NULL, 9000, ""},
     {"health.eject_time_max", "9s", NULL, 9000, ""},
+    {"health.stall_time", "9s", NULL, 9000, ""},
     {"retry.attempts", "9", NULL, 9, ""},
     {"retry.backoff", "9ms", NULL, 9, ""},
     {"retry.budget_percent", "9", NULL, 9, ""},

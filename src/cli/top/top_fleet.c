@@ -39,7 +39,7 @@ static const struct {
     const char *state;
     enum top_look look;
 } states[] = {
-    {"down", TOP_BAD},      {"ejected", TOP_BAD}, {"half_open", TOP_WARN},
+    {"down", TOP_BAD},      {"ejected", TOP_BAD}, {"stalled", TOP_BAD}, {"half_open", TOP_WARN},
     {"draining", TOP_WARN}, {"unknown", TOP_DIM}, {"up", TOP_GOOD},
 };
 

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fleet/progress.h"
+
+#include "base/base.h"
+
+#include <math.h>
+
+#define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
+#define STORE(word, value) atomic_store_explicit(&(word), value, memory_order_relaxed)
+
+// Shorter than this, a pause may be the network's or our own.
+static const float stall_min_ms = 2000;
+static const float gaps_allowed = 8;
+static const float wholes_allowed = 4;
+static const float queues_allowed = 4;
+// The longest gap fades by this share in a minute without a longer one.
+static const float fade_per_ms = 1.0F / 60000;
+// One sample raises the longest at most so far, so that a stall that ends does not become usual.
+static const float rise_max = 4;
+static const float rise_from_ms = 500;
+
+// `passed_ms`: since the last sample.
+static void learn_longest(_Atomic float *longest, float sample_ms, float passed_ms)
+{
+    float value = LOAD(*longest);
+    float most = rise_max * fmaxf(value, rise_from_ms);
+
+    value -= value * fminf(passed_ms * fade_per_ms, 1);
+    STORE(*longest, fmaxf(value, fmaxf(fminf(sample_ms, most), 1)));
+}
+
+void progress_begin(struct progress *progress, bool is_streamed, uint64_t now_ms)
+{
+    if (atomic_fetch_add_explicit(&progress->requests, 1, memory_order_relaxed) == 0) {
+        STORE(progress->moved_ms, now_ms);
+    }
+    if (is_streamed) {
+        atomic_fetch_add_explicit(&progress->streams, 1, memory_order_relaxed);
+    }
+}
+
+void progress_end(struct progress *progress, bool is_streamed)
+{
+    if (is_streamed) {
+        unsigned before = atomic_fetch_sub_explicit(&progress->streams, 1, memory_order_relaxed);
+        ASSERT(before > 0);
+    }
+    unsigned before = atomic_fetch_sub_explicit(&progress->requests, 1, memory_order_relaxed);
+    ASSERT(before > 0);
+}
+
+uint32_t progress_requests(const struct progress *progress)
+{
+    return LOAD(progress->requests);
+}
+
+// Milliseconds since the last output, which is now.  Other workers' clocks may be ahead.
+static float progress_move(struct progress *progress, uint64_t now_ms)
+{
+    uint64_t moved_ms = LOAD(progress->moved_ms);
+
+    if (now_ms <= moved_ms) {
+        return 0;
+    }
+    STORE(progress->moved_ms, now_ms);
+    return (float)(now_ms - moved_ms);
+}
+
+void progress_output(struct progress *progress, uint64_t now_ms)
+{
+    float gap_ms = progress_move(progress, now_ms);
+    if (gap_ms > 0) {
+        learn_longest(&progress->gap_ms, gap_ms, gap_ms);
+    }
+}
+
+void progress_whole(struct progress *progress, uint64_t sent_ms, uint64_t now_ms)
+{
+    float passed_ms = progress_move(progress, now_ms);
+    float whole_ms = now_ms > sent_ms ? (float)(now_ms - sent_ms) : 0;
+    learn_longest(&progress->whole_ms, whole_ms, passed_ms);
+}
+
+static float progress_limit_ms(const struct progress *progress, float configured_ms)
+{
+    if (LOAD(progress->streams) > 0) {
+        float gap_ms = LOAD(progress->gap_ms);
+        return gap_ms > 0 ? fmaxf(gaps_allowed * gap_ms, stall_min_ms) : configured_ms;
+    }
+    return fmaxf(wholes_allowed * LOAD(progress->whole_ms), configured_ms);
+}
+
+uint64_t progress_stalled_ms(const struct progress *progress, uint32_t limit_ms, float queue_ms,
+                             uint64_t now_ms)
+{
+    uint64_t moved_ms = LOAD(progress->moved_ms);
+    float still_ms = now_ms > moved_ms ? (float)(now_ms - moved_ms) : 0;
+
+    if (limit_ms == 0 || still_ms < stall_min_ms || progress_requests(progress) == 0) {
+        return 0;
+    }
+    float most_ms = fmaxf(progress_limit_ms(progress, (float)limit_ms), queues_allowed * queue_ms);
+    return still_ms >= most_ms ? (uint64_t)still_ms : 0;
+}

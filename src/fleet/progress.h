@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// progress.h -- whether a backend still makes progress on the requests that it has.
+//
+// An engine that hangs keeps its connections and passes its probes.  Its requests produce neither a
+// token nor an end, and each one takes new requests' place in no queue that we see.  So the time
+// since its last output counts, by its own usual pace:
+//
+//     streams in flight    8 times its longest gap between two outputs of late, at least 2 s
+//     whole responses      4 times its longest response of late, at least the configured time
+//     nothing known        the configured time
+//
+// and in each case 4 times what the prompts in its queue are expected to take.
+//
+// A stalled backend is taken out until it makes progress.  When none of its requests is left, it
+// gets one at a time.
+//
+// Threads: workers note progress, the keeper judges; each word is independent.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+    _Alignas(64) atomic_uint_fast64_t moved_ms; // the last output, or the first request since idle
+    atomic_uint requests;                       // in flight, those that should get output
+    atomic_uint streams;                        // of them; other responses come as a whole
+    _Atomic float gap_ms;                       // longest of late between two outputs; 0: unknown
+    _Atomic float whole_ms;                     // longest of late from request to whole response
+};
+
+// A request goes to the backend.
+void progress_begin(struct progress *progress, bool is_streamed, uint64_t now_ms);
+void progress_end(struct progress *progress, bool is_streamed);
+
+// Output of a stream has come.
+void progress_output(struct progress *progress, uint64_t now_ms);
+
+// A whole response with output has come, to a request that was sent then.
+void progress_whole(struct progress *progress, uint64_t sent_ms, uint64_t now_ms);
+
+uint32_t progress_requests(const struct progress *progress);
+
+// How long no output has come, if that is too long and requests are in flight; else 0.
+// `limit_ms` is the configured time, `queue_ms` what its queue is expected to take.
+uint64_t progress_stalled_ms(const struct progress *progress, uint32_t limit_ms, float queue_ms,
+                             uint64_t now_ms);
