@@ -5,6 +5,9 @@
 #include "admin/api_scene.h"
 #include "test.h"
 
+static const struct refusal_rules refusal_times = {.eject_time_ms = 60000,
+                                                   .eject_time_max_ms = 60000};
+
 TEST(backends_are_listed_with_all_that_is_known)
 {
     struct scene scene;
@@ -17,6 +20,9 @@ TEST(backends_are_listed_with_all_that_is_known)
     struct load_request request = {.prompt_tokens = 500, .uncached_tokens = 300};
     load_begin(&second->load, &request, 0);
     atomic_store(&second->load.cache_tokens, 50000);
+    uint64_t now_ms = loop_now_ms(scene.loop);
+    refusals_note(&second->refusals, 7, false, now_ms, &refusal_times);
+    refusals_eject(&second->refusals, 7, now_ms, &refusal_times);
     CHECK_EQ(call(&scene, "GET", "/backends", ""), 200);
     const cJSON *list = cJSON_GetObjectItem(answer.json, "backends");
     CHECK_EQ(cJSON_GetArraySize(list), 2);
@@ -30,6 +36,7 @@ TEST(backends_are_listed_with_all_that_is_known)
     CHECK_EQ(number_at(item, "in_flight"), 1);
     CHECK_EQ(number_at(item, "requests"), 1);
     CHECK_EQ(number_at(item, "failures"), 1);
+    CHECK_EQ(number_at(item, "refused_kinds"), 1);
     const cJSON *models = cJSON_GetObjectItem(item, "models");
     CHECK_EQ(cJSON_GetArraySize(models), 2);
     CHECK_STR(cJSON_GetStringValue(cJSON_GetArrayItem(models, 1)), "n\"");
@@ -38,7 +45,7 @@ TEST(backends_are_listed_with_all_that_is_known)
     CHECK_EQ(number_at(load, "cache_tokens"), 50000);
     CHECK(cJSON_IsNull(cJSON_GetObjectItem(load, "step_ms")));
     CHECK_EQ(cJSON_GetArraySize(load), 9);
-    CHECK_EQ(cJSON_GetArraySize(item), 13);
+    CHECK_EQ(cJSON_GetArraySize(item), 14);
     item = cJSON_GetArrayItem(list, 0);
     CHECK_STR(text_at(item, "address"), "10.0.0.1:8000");
     CHECK_STR(text_at(item, "pool"), "main");
@@ -46,7 +53,7 @@ TEST(backends_are_listed_with_all_that_is_known)
 
     CHECK_EQ(call(&scene, "GET", path_of(&scene, 1, ""), ""), 200); // alone it looks the same
     CHECK_STR(text_at(answer.json, "url"), "https://[2001:db8::1]");
-    CHECK_EQ(cJSON_GetArraySize(answer.json), 13);
+    CHECK_EQ(cJSON_GetArraySize(answer.json), 14);
     backend_end(second, on_trial);
     close_all(&scene);
 }

@@ -46,7 +46,8 @@ class Figures:
             state = {2: "draining", 4: "down", 5: "half_open"}.get(number % 97, "up")
         return {"id": number + 1, "url": f"http://10.0.{number // 200}.{number % 200 + 11}:8000", "pool": "default",
                 "state": state, "weight": 1, "draining": state == "draining", "in_flight": 0, "queued_tokens": 0,
-                "requests": 0, "failures": 3 if state == "down" else 0, "requests_per_s": 0.0, "hit_rate": None,
+                "requests": 0, "failures": 3 if state == "down" else 0, "refused_kinds": 0,
+                "requests_per_s": 0.0, "hit_rate": None,
                 "ttft_p50_ms": None, "ttft_p95_ms": None, "kv_usage": None, "prefill_tokens_per_s": None,
                 "events": "live" if number % 3 else "none", "models": MODELS[:1 + number % 2]}
 

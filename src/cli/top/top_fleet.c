@@ -34,13 +34,16 @@ static const struct column {
     {"FAILED", "failures", TOP_FAILURES, TOP_COUNT, 6, 1},
 };
 
+enum { rank_unknown = 5 };
+
 // Worst first.
 static const struct {
     const char *state;
     enum top_look look;
 } states[] = {
-    {"down", TOP_BAD},      {"ejected", TOP_BAD}, {"stalled", TOP_BAD}, {"half_open", TOP_WARN},
-    {"draining", TOP_WARN}, {"unknown", TOP_DIM}, {"up", TOP_GOOD},
+    {"down", TOP_BAD},       {"ejected", TOP_BAD},   {"stalled", TOP_BAD},
+    {"half_open", TOP_WARN}, {"draining", TOP_WARN}, [rank_unknown] = {"unknown", TOP_DIM},
+    {"up", TOP_GOOD},
 };
 
 enum { ORDER_ROUTER, ORDER_STATE, order_first_column };
@@ -78,7 +81,7 @@ static uint32_t top_fleet_rank_of(const struct top_backend *backend)
             return i;
         }
     }
-    return 4;
+    return rank_unknown;
 }
 
 struct sorting {

@@ -236,7 +236,8 @@ TEST(each_backend_shows_its_state_and_how_it_did_lately)
     CHECK(is_number(item, "kv_usage", 0.5));
     CHECK(is_number(item, "prefill_tokens_per_s", 4000));
     CHECK_EQ(cJSON_GetArraySize(at(item, "models")), 2);
-    CHECK_EQ(cJSON_GetArraySize(item), 18);
+    CHECK(is_number(item, "refused_kinds", 0));
+    CHECK_EQ(cJSON_GetArraySize(item), 19);
     tear_down();
 }
 
