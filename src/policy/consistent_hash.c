@@ -19,9 +19,10 @@
 //     cap = ceil(load_bound_percent / 100 * (m + 1) * weight / W), or more,
 //
 // is skipped, and the session takes its next best target for this request.  The caps add up to more
-// than m, so some target is always below its cap.  On a quiet fleet the cap would be 1, and two
-// requests of one session would go to different targets although all are idle.  Hence the floor:
-// one running request is never an overload.
+// than m, so some target is always below its cap.  On a quiet fleet the cap would be 1 or 2, and
+// sessions that happen to share a target would leave it although no engine has much to do.  Hence
+// the floor: an engine computes a handful of requests in one batch nearly as fast as one, so fewer
+// than overload_floor are never an overload.
 //
 // A request without a session goes by weighted_power_of_two, which with equal weights is
 // power_of_two.
@@ -34,7 +35,7 @@
 #include <stdbool.h>
 
 // A target with fewer running requests than this is never overloaded.
-enum { overload_floor = 2 };
+enum { overload_floor = 8 };
 
 struct fleet_totals {
     uint64_t running;

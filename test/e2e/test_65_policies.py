@@ -1,5 +1,6 @@
 """Policies, seen from outside."""
 import collections
+import concurrent.futures
 import signal
 
 import pytest
@@ -210,6 +211,19 @@ def test_weights_share_the_sessions(standin, warmpath):
     router = warmpath(policy="consistent_hash", config=weighted(engines, [3, 1]), **QUIET)
     counts = collections.Counter(router.get("/x", session(number)).json()["engine"] for number in range(300))
     assert 190 <= counts["a"] <= 260, counts  # 225 expected
+
+
+def test_at_light_load_every_turn_of_a_session_stays(standin, warmpath):
+    """Six clients at a time: two or three sessions often share a backend."""
+    engines = [standin(name) for name in "abcd"]
+    router = warmpath(*engines, policy="consistent_hash", **QUIET)
+
+    def turns(number):
+        return {router.get("/x", session(number), "x-standin-delay: 0.02").header("x-warmpath-backend") for _ in range(7)}
+
+    with concurrent.futures.ThreadPoolExecutor(6) as clients:
+        seen = list(clients.map(turns, range(16)))
+    assert [len(backends) for backends in seen] == [1] * 16, "of 112 turns all stay"
 
 
 def test_one_hot_session_does_not_pin_a_backend(standin, warmpath):

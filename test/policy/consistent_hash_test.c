@@ -155,12 +155,12 @@ static void check_bound(bool weighted)
         uint64_t session = session_at(rng_below(&rng, 10) == 0 ? turn : 0);
         uint32_t chosen = pick(targets, 8, session);
         CHECK(targets[chosen].running_requests < cap(targets, 8, chosen) ||
-              targets[chosen].running_requests < 2);
+              targets[chosen].running_requests < 8);
         targets[chosen].running_requests++;
     }
     for (uint32_t i = 0; i < 8; i++) {
         CHECK(targets[i].running_requests > 0);
-        CHECK(targets[i].running_requests <= 1 + cap(targets, 8, i));
+        CHECK(targets[i].running_requests <= 8 + cap(targets, 8, i));
     }
 }
 
@@ -189,18 +189,40 @@ TEST(an_overloaded_target_passes_a_session_to_the_one_that_would_inherit_it)
     }
 }
 
-TEST(one_running_request_is_not_an_overload)
+TEST(fewer_than_eight_running_requests_are_no_overload)
 {
     struct policy_target targets[64];
     fleet_fill(targets, 64);
 
     for (uint32_t i = 0; i < 500; i++) {
         uint32_t home = pick(targets, 64, session_at(i));
-        targets[home].running_requests = 1;
+        targets[home].running_requests = 7;
         CHECK_EQ(pick(targets, 64, session_at(i)), home);
-        targets[home].running_requests = 2; // 1.25 * 3 / 64 is below 2, and so is the floor
+        targets[home].running_requests = 8; // 1.25 * 9 / 64 is below 8, and so is the floor
         CHECK(pick(targets, 64, session_at(i)) != home);
         targets[home].running_requests = 0;
+    }
+}
+
+// Sixteen sessions on four targets, of which six run at a time.
+TEST(at_light_load_every_turn_of_a_session_stays)
+{
+    struct policy_target targets[4];
+    uint32_t homes[16];
+    uint32_t running[6];
+    fleet_fill(targets, 4);
+
+    for (uint32_t i = 0; i < 16; i++) {
+        homes[i] = pick(targets, 4, session_at(i));
+    }
+    for (uint32_t turn = 0; turn < 1120; turn++) {
+        uint32_t *ended = &running[turn % 6];
+        if (turn >= 6) {
+            targets[*ended].running_requests--;
+        }
+        *ended = pick(targets, 4, session_at(turn * 7 % 16));
+        CHECK_EQ(*ended, homes[turn * 7 % 16]);
+        targets[*ended].running_requests++;
     }
 }
 
