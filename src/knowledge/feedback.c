@@ -102,7 +102,10 @@ static void feedback_learn_cached(const struct feedback *feedback,
         uint32_t reported = chosen->reported_tokens < chosen->expected_tokens
                                 ? chosen->reported_tokens
                                 : chosen->expected_tokens;
-        knowledge_audit(feedback->knowledge, feedback->sender, feedback->backend, reported, cached);
+        knowledge_audit(feedback->knowledge, feedback->sender, feedback->backend,
+                        &(struct knowledge_report){.reported_tokens = reported,
+                                                   .expected_tokens = chosen->expected_tokens,
+                                                   .cached_tokens = cached});
         return;
     }
     knowledge_learn(feedback->knowledge, feedback->sender, feedback->backend,

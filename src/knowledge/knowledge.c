@@ -21,6 +21,7 @@ enum {
 struct knowledge_slot {
     atomic_uint_fast64_t owner; // hash of the backend's id and life; 0: free
     atomic_uint misses;         // consecutive responses without the blocks that we believed in
+    atomic_uint untold;         // consecutive responses with far more than events had reported
     atomic_uint capacity;       // of the cache, in tokens, reported or learned; 0: unknown
     atomic_uint reported;       // the capacity that the engine reports; 0: none
 };
@@ -260,19 +261,43 @@ void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backen
     }
 }
 
-void knowledge_audit(struct knowledge *knowledge, uint32_t sender, struct backend *backend,
-                     uint32_t reported_tokens, uint32_t cached_tokens)
+// Far more was cached than expected, in several responses in a row.
+static bool is_untold(struct knowledge_slot *slot, const struct knowledge_report *report)
 {
-    atomic_fetch_add_explicit(&backend->load.predicted_tokens, reported_tokens,
+    if (report->cached_tokens < audit_tokens_min) {
+        return false;
+    }
+    if (report->expected_tokens >= report->cached_tokens / 2) {
+        atomic_store_explicit(&slot->untold, 0, memory_order_relaxed);
+        return false;
+    }
+    unsigned before = atomic_fetch_add_explicit(&slot->untold, 1, memory_order_relaxed);
+    if (before + 1 < misses_in_a_row) {
+        return false;
+    }
+    atomic_store_explicit(&slot->untold, 0, memory_order_relaxed);
+    return true;
+}
+
+void knowledge_audit(struct knowledge *knowledge, uint32_t sender, struct backend *backend,
+                     const struct knowledge_report *report)
+{
+    struct knowledge_slot *slot = knowledge_slot_of(knowledge, backend);
+
+    atomic_fetch_add_explicit(&backend->load.predicted_tokens, report->reported_tokens,
                               memory_order_relaxed);
-    atomic_fetch_add_explicit(&backend->load.cached_tokens, cached_tokens, memory_order_relaxed);
-    if (reported_tokens < audit_tokens_min) {
+    atomic_fetch_add_explicit(&backend->load.cached_tokens, report->cached_tokens,
+                              memory_order_relaxed);
+    if (is_untold(slot, report)) {
+        atomic_fetch_add_explicit(&backend->shared.events_wrong, 1, memory_order_relaxed);
+    }
+    if (report->reported_tokens < audit_tokens_min) {
         return;
     }
     // Blocks may be evicted while the request waits, after the events that we know: allow for half.
     enum capacity_verdict verdict =
-        cached_tokens >= reported_tokens / 2 ? CAPACITY_HELD : CAPACITY_EVICTED;
-    if (is_emptied(knowledge_slot_of(knowledge, backend), verdict)) {
+        report->cached_tokens >= report->reported_tokens / 2 ? CAPACITY_HELD : CAPACITY_EVICTED;
+    if (is_emptied(slot, verdict)) {
         atomic_fetch_add_explicit(&backend->shared.events_wrong, 1, memory_order_relaxed);
         knowledge_forget(knowledge, sender, backend);
     }

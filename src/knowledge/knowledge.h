@@ -80,9 +80,16 @@ void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backen
 
 // Compares the tokens of a prompt that KV events had reported with the cached tokens of the
 // response.  If several responses in a row have far fewer, the engine emptied its cache without an
-// event: the index forgets the backend, and the feeder starts over with its events.
+// event: the index forgets the backend, and the feeder starts over with its events.  If several
+// have far more than `expected_tokens`, of blocks reported and on their way, events do not tell
+// what is stored: the feeder starts over, and the belief of the index counts meanwhile.
+struct knowledge_report {
+    uint32_t reported_tokens;
+    uint32_t expected_tokens;
+    uint32_t cached_tokens;
+};
 void knowledge_audit(struct knowledge *knowledge, uint32_t sender, struct backend *backend,
-                     uint32_t reported_tokens, uint32_t cached_tokens);
+                     const struct knowledge_report *report);
 
 struct knowledge_status {
     struct prefix_usage index;

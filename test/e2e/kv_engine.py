@@ -456,6 +456,7 @@ class Rank:
 
     def __init__(self, engine, number, publisher):
         self.engine, self.number, self.publisher = engine, number, publisher
+        self.is_secretive = False  # its messages tell nothing
         self.polled = []  # events for polling
         self.event_id = 0
         self.empty()
@@ -528,7 +529,8 @@ class Rank:
                 self.polled.append({"event_id": self.event_id, "data": self.json_of(what, blocks)})
                 self.event_id += 1
             return
-        self.say(*(event for what, blocks in news for event in self.events_of(what, blocks)))
+        told = [] if self.is_secretive else news  # a message comes all the same
+        self.say(*(event for what, blocks in told for event in self.events_of(what, blocks)))
 
     def say(self, *events):
         """A message of these events, as they are."""

@@ -238,6 +238,21 @@ def test_after_restarts_in_any_order_it_heals_by_itself(kv, fleet, order, replay
     assert router.backend(engine)["requests"] >= 3
 
 
+def test_responses_reveal_events_that_do_not_tell_what_is_stored(kv, fleet):
+    engine = kv()
+    router = begin(fleet, engine)
+    engine.ranks[0].is_secretive = True
+    prompt = prompt_of(1, 80)
+    send(router, prompt)
+    for _ in range(3):
+        response = send(router, prompt)
+        assert response.by_events and response.expected < 32 <= 64 == response.cached, response
+        settle(router, engine, states=("live", "learning"))
+    eventually(lambda: events_of(router, engine)["stream"]["purges"] == 1, lambda: str(router.backends()))
+    response = send(router, prompt)
+    assert (response.by_events, response.expected, response.cached) == (False, 64, 64), "the belief counts meanwhile"
+
+
 def test_the_record_is_forgotten_when_the_engine_restarts_while_it_is_down(kv, fleet):
     engine = kv()
     router = begin(fleet, engine, more="health: {interval: 100ms}\nmodels: {learn: false}\nload: {scrape: false}\n")

@@ -194,7 +194,10 @@ TEST(the_reported_capacity_bounds_the_believed_blocks)
 static unsigned wrong_after(uint32_t reported, uint32_t cached, int responses)
 {
     for (int i = 0; i < responses; i++) {
-        knowledge_audit(knowledge, 0, &backend, reported, cached);
+        knowledge_audit(knowledge, 0, &backend,
+                        &(struct knowledge_report){.reported_tokens = reported,
+                                                   .expected_tokens = reported,
+                                                   .cached_tokens = cached});
     }
     return backend.shared.events_wrong;
 }
@@ -212,14 +215,27 @@ TEST(events_are_wrong_when_three_responses_in_a_row_had_less_than_half)
     tear_down();
 }
 
-TEST(events_that_report_few_or_too_few_tokens_are_not_wrong)
+TEST(few_tokens_prove_no_events_wrong)
 {
     set_up();
     CHECK_EQ(wrong_after(63, 0, 10), 0);
-    CHECK_EQ(wrong_after(0, 5000, 10), 0);
+    CHECK_EQ(wrong_after(0, 63, 10), 0);
     CHECK_EQ(wrong_after(64, 0, 3), 1);
     CHECK_EQ(backend.load.predicted_tokens, 63 * 10 + 64 * 3);
-    CHECK_EQ(backend.load.cached_tokens, 50000);
+    CHECK_EQ(backend.load.cached_tokens, 630);
+    tear_down();
+}
+
+TEST(events_are_wrong_when_three_responses_in_a_row_had_more_than_twice_as_much)
+{
+    set_up();
+    store(8, PREFIX_CONFIRMED);
+    CHECK_EQ(wrong_after(0, 5000, 2), 0);
+    CHECK_EQ(wrong_after(2500, 5000, 1), 0);
+    CHECK_EQ(wrong_after(2499, 5000, 2), 0);
+    CHECK_EQ(wrong_after(2499, 5000, 1), 1);
+    CHECK_EQ(wrong_after(0, 5000, 3), 2);
+    CHECK_EQ(matched(), 8); // the belief stays, and counts while the events are learned anew
     tear_down();
 }
 
