@@ -40,6 +40,7 @@ struct kv_follower {
     bool is_polled;        // `next` counts events of documents, not messages
     uint64_t full_from;    // tokens that had been stored when it last showed an older block
     uint64_t orphans;      // events without a known parent until then
+    uint64_t orphans_lost; // events whose parent never came, until then
 
     // The live socket.
     uint64_t live_next; // behind the last that came; if has_live
@@ -160,6 +161,7 @@ static void forget_holdings(struct kv_follower *follower, uint64_t next)
     follower->is_complete = false;
     follower->is_full = false;
     follower->full_from = 0;
+    follower->orphans_lost = kv_holdings_counts(follower->holdings)->orphans_lost;
 }
 
 // Messages before this one cannot be had any more.  If it has number 1 and the publisher never sent
@@ -174,12 +176,20 @@ static void skip_to(struct kv_follower *follower, uint64_t number)
 }
 
 // Blocks that are used again stay cached, however much is stored since.  But a block stored
-// behind one of them has a parent that no event named: an orphan.
+// behind one of them has a parent that no event named: an orphan.  One whose parent never comes
+// shows that the record was not complete either, whatever number it began with.
 static void note_fullness(struct kv_follower *follower)
 {
     uint64_t stored = kv_holdings_tokens_stored(follower->holdings);
     uint64_t orphans = kv_holdings_counts(follower->holdings)->orphans;
+    uint64_t orphans_lost = kv_holdings_counts(follower->holdings)->orphans_lost;
 
+    if (orphans_lost != follower->orphans_lost) {
+        follower->orphans_lost = orphans_lost;
+        follower->is_complete = false;
+        follower->full_from = stored;
+        follower->is_full = false;
+    }
     if (orphans != follower->orphans) {
         follower->orphans = orphans;
         follower->full_from = stored;

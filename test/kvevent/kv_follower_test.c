@@ -3,6 +3,7 @@
 #include "kvevent/kv_follower.h"
 
 #include "kvevent/follower_scene.h"
+#include "kvevent/kv_orphans.h"
 
 TEST(a_publisher_that_starts_at_0_is_live_at_once)
 {
@@ -801,11 +802,19 @@ TEST(learning_goes_on_while_something_older_is_in_use)
     scene_close(scene);
 }
 
-TEST(a_complete_follower_stays_live_despite_orphans)
+TEST(a_complete_follower_is_live_until_an_orphan_has_waited_in_vain)
 {
     struct scene *scene = scene_at(false, 3);
     CHECK_EQ(state(scene), KV_LIVE);
     live_behind(scene, 4, 999);
+    CHECK_EQ(state(scene), KV_LIVE);
+    scene->now_ms += kv_orphan_age_ms + 1;
+    live(scene, 5);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    // As much as the engine holds has come since, each with a known parent.
+    kv_follower_set_capacity(scene->follower, 2ULL * batch_block_tokens);
+    live(scene, 6);
+    live(scene, 7);
     CHECK_EQ(state(scene), KV_LIVE);
     scene_close(scene);
 }
