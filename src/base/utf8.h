@@ -96,6 +96,18 @@ static inline unsigned utf8_write(uint32_t code_point, uint8_t *out)
     return 4;
 }
 
+// The start of `text`, at most `size` bytes of it, without a part of a character at its end.
+static inline struct slice utf8_cut(struct slice text, size_t size)
+{
+    if (text.size <= size) {
+        return text;
+    }
+    while (size > 0 && utf8_is_tail(text.bytes[size])) {
+        size--;
+    }
+    return slice_of(text.bytes, size);
+}
+
 // The first byte of the character before `at`, which is not the first of `begin`.
 static inline const uint8_t *utf8_back(const uint8_t *begin, const uint8_t *at)
 {

@@ -4,12 +4,16 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 enum {
-    // Details come from requests (a model's name); longer ones are cut.
-    detail_size_max = 256,
-    document_size_max = 4096,
+    // Details come from requests (a path) and from engines (names of models); longer ones are cut.
+    detail_size_max = 1024,
+    message_size_max = detail_size_max + 256,
+    // A byte of a message may become six, as \u0001 does.  Callers have room for this and a head.
+    document_size_max = 8192,
 };
+_Static_assert(6 * message_size_max + 256 <= document_size_max, "a document might not fit");
 
 static const struct {
     uint16_t status;
@@ -71,28 +75,16 @@ const char *http_reason(uint16_t status)
     return "";
 }
 
-// Where to cut so that no UTF-8 sequence is torn.
-static size_t cut_at(struct slice text, size_t size)
-{
-    if (text.size <= size) {
-        return text.size;
-    }
-    while (size > 0 && (text.bytes[size] & 0xc0) == 0x80) {
-        size--;
-    }
-    return size;
-}
-
 void http_problem_document(enum http_problem problem, struct slice detail, struct text *out)
 {
     ASSERT(problem != HTTP_PROBLEM_NONE && (size_t)problem < ARRAY_COUNT(problems));
 
-    uint8_t space[512];
+    uint8_t space[message_size_max];
     struct text message = text_over(space, sizeof(space));
     text_add_str(&message, problems[problem].message);
     if (detail.size > 0) {
         text_add_str(&message, ": ");
-        text_add(&message, slice_of(detail.bytes, cut_at(detail, detail_size_max)));
+        text_add(&message, utf8_cut(detail, detail_size_max));
     }
     ASSERT(!message.overflow);
     text_add_str(out, "{\"error\":{\"message\":");

@@ -18,7 +18,7 @@ enum http_problem {
 
 struct http_problem_response {
     enum http_problem problem;
-    struct slice detail;     // what and where; may be empty
+    struct slice detail;     // what and where; may be empty; cut after 1,024 bytes
     struct slice request_id; // may be empty
     uint32_t retry_after_s;  // 0: not said
     bool close;              // the connection ends with this response
@@ -31,7 +31,7 @@ const char *http_problem_code(enum http_problem problem);
 // {"error":{"message":…,"type":…,"param":null,"code":…}}
 void http_problem_document(enum http_problem problem, struct slice detail, struct text *out);
 
-// The whole response, head and document.
+// The whole response, head and document: at most 8,192 bytes of document.
 void http_problem_response(const struct http_problem_response *answer, struct text *out);
 
 // The reason phrase of a status that the router uses itself.

@@ -131,3 +131,24 @@ TEST(only_bytes_of_no_character_are_replaced)
     CHECK(slice_is(utf8_tamed(slice_str("\xe2\x82\xac\xe2\x82"), space), "\xe2\x82\xac??"));
     CHECK(slice_is(utf8_tamed(slice_str("caf\xe9 \xff"), space), "caf? ?"));
 }
+
+TEST(text_is_cut_between_characters)
+{
+    static const struct {
+        const char *text;
+        size_t size;
+        const char *start;
+    } cases[] = {
+        {"", 0, ""},
+        {"abc", 3, "abc"},
+        {"abc", 2, "ab"},
+        {"gr\xc3\xbcn", 4, "gr\xc3\xbc"},
+        {"gr\xc3\xbcn", 3, "gr"},
+        {"a\xf0\x9f\x98\x80", 5, "a\xf0\x9f\x98\x80"},
+        {"a\xf0\x9f\x98\x80", 4, "a"},
+        {"\xf0\x9f\x98\x80", 3, ""},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        CHECK(slice_is(utf8_cut(slice_str(cases[i].text), cases[i].size), cases[i].start));
+    }
+}

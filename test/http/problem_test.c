@@ -51,7 +51,7 @@ TEST(the_response_says_when_to_retry_and_that_the_connection_ends)
 
 TEST(a_long_detail_is_cut_between_characters)
 {
-    char detail[1000];
+    char detail[2000];
     for (size_t i = 0; i + 2 <= sizeof(detail); i += 2) {
         detail[i] = '\xc3';
         detail[i + 1] = '\xa9';
@@ -60,6 +60,19 @@ TEST(a_long_detail_is_cut_between_characters)
     struct text out = text_over(space, sizeof(space));
     http_problem_document(HTTP_PROBLEM_NO_SUCH_MODEL, slice_of(detail + 1, sizeof(detail) - 1),
                           &out);
-    CHECK(!out.overflow && out.size < 600);
+    CHECK(!out.overflow && out.size < 1200);
     CHECK(memmem(space, out.size, "\xc3\"", 2) == NULL);
+}
+
+TEST(a_detail_of_bytes_that_must_be_escaped_fits)
+{
+    char detail[2000];
+    memset(detail, '\x01', sizeof(detail));
+    char space[16384];
+    struct text out = text_over(space, sizeof(space));
+    http_problem_response(
+        &(struct http_problem_response){.problem = HTTP_PROBLEM_NO_SUCH_MODEL,
+                                        .detail = slice_of(detail, sizeof(detail))},
+        &out);
+    CHECK(!out.overflow && out.size > 6000);
 }
