@@ -59,6 +59,16 @@ static void choose_ask_usage(struct exchange *x, const struct prompt *prompt)
     }
 }
 
+static const struct step *choose_none(struct exchange *x)
+{
+    if (x->request->tried.count > 0) {
+        return respond_problem(x, HTTP_PROBLEM_UNREACHABLE, no_detail);
+    }
+    bool is_empty = x->worker->view->member_count == 0;
+    return respond_problem(x, HTTP_PROBLEM_NO_BACKEND,
+                           is_empty ? slice_str("the fleet is empty") : no_detail);
+}
+
 const struct step *choose_run(struct exchange *x)
 {
     struct worker *worker = x->worker;
@@ -80,9 +90,7 @@ const struct step *choose_run(struct exchange *x)
     case ROUTE_NO_SUCH_MODEL:
         return respond_problem(x, HTTP_PROBLEM_NO_SUCH_MODEL, request.model);
     case ROUTE_NO_BACKEND:
-        return respond_problem(
-            x, x->request->tried.count > 0 ? HTTP_PROBLEM_UNREACHABLE : HTTP_PROBLEM_NO_BACKEND,
-            no_detail);
+        return choose_none(x);
     }
     ASSERT(choice.backend != NULL && x->hop.upstream == NULL);
     x->hop = (struct hop){

@@ -72,11 +72,16 @@ static const struct step *receive_models_request(struct exchange *x)
     }
     struct slice name = slice_of(rest.bytes + 1, rest.size - 1);
     const struct fleet_view_model *model = fleet_view_model(view, name);
-    if (model == NULL || model->document == NULL) {
-        return view->any_model.count > 0 ? NULL // one of these backends may know it
-                                         : respond_problem(x, HTTP_PROBLEM_NO_SUCH_MODEL, name);
+    if (model != NULL && model->document != NULL) {
+        return respond_document(x, slice_str(model->document));
     }
-    return respond_document(x, slice_str(model->document));
+    if (view->any_model.count > 0) {
+        return NULL; // one of these backends may know it
+    }
+    // All backends of a model without a document are down, or its pool is empty.
+    bool may_come_back = model != NULL || view->member_count == 0;
+    return may_come_back ? respond_problem(x, HTTP_PROBLEM_NO_BACKEND, no_detail)
+                         : respond_problem(x, HTTP_PROBLEM_NO_SUCH_MODEL, name);
 }
 
 static bool receive_is_blocked(const struct exchange *x)

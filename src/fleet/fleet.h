@@ -136,7 +136,8 @@ const char *fleet_model_name(const struct fleet *fleet, const struct backend *ba
 // Reader.  Valid until it announces a later epoch (reclaim.h).
 const struct fleet_view *fleet_view(const struct fleet *fleet);
 
-// The members that serve `model`; NULL: none.
+// The members that may serve `model`; NULL: no member of the fleet does.  A fleet without members
+// may get one that does: then the group is empty.
 const struct fleet_group *fleet_view_find(const struct fleet_view *view, struct slice model);
 
 // NULL: an unknown model.

@@ -23,6 +23,7 @@ enum {
 };
 
 static const uint32_t nowhere = UINT32_MAX;
+static const uint32_t first_pool = 0; // of the configuration
 
 static uint64_t hash_name(struct slice name)
 {
@@ -438,7 +439,10 @@ const struct fleet_group *fleet_view_find(const struct fleet_view *view, struct 
     if (found != NULL) {
         return &found->group;
     }
-    return view->any_model.count > 0 ? &view->any_model : NULL;
+    if (view->any_model.count > 0) {
+        return &view->any_model;
+    }
+    return view->member_count == 0 ? &view->pools[first_pool] : NULL;
 }
 
 void fleet_view_lose(const struct fleet_view *view, struct backend *backend)

@@ -202,6 +202,23 @@ backends:
     assert {"small-model", "large-model", "huge-model"} <= models(router)
 
 
+def test_a_model_of_an_empty_pool_may_come_back(standin, warmpath):
+    engine = standin(models=["m"])
+    router = learned(warmpath(config=f"""
+pools:
+  - name: small
+  - name: large
+    models: [large-model]
+backends:
+  - url: {engine.url}
+""", **LEARNS), engine)
+    for response in (router.post("/v1/embeddings", {"model": "large-model", "input": "x"}),
+                     router.get("/v1/models/large-model")):
+        assert (response.status, response.error()["code"]) == (503, "no_backend")
+        assert response.header("retry-after") == "1"
+    assert router.post("/v1/embeddings", {"model": "m9", "input": "x"}).status == 404
+
+
 def test_a_list_of_any_length_is_passed_on(standin, warmpath):
     names = [f"adapter-{number:04}-{'x' * 200}" for number in range(1500)]
     engine = standin("a", models=names)

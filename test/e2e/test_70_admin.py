@@ -85,6 +85,24 @@ def test_a_router_may_start_empty(standin, warmpath):
     eventually(lambda: router.get("/x").status == 200, "the backend is asked")
 
 
+def test_a_fleet_without_backends_knows_no_model_to_be_missing(standin, warmpath):
+    engine = standin(models=["m1"])
+    router = warmpath(models_interval="100ms", health_interval="100ms")
+
+    def ask():
+        return router.post("/v1/embeddings", {"model": "m1", "input": "x"})
+
+    for _ in range(2):
+        response = eventually(lambda: (found := ask()).status != 200 and found, "the backend is gone")
+        assert (response.status, response.error()["code"]) == (503, "no_backend"), response
+        assert response.error()["message"] == "No usable backend: the fleet is empty"
+        assert response.header("retry-after") == "1"
+        assert router.get("/v1/models/m1").status == 503
+        added = router.admin("POST", "/backends", {"url": engine.url}).json()
+        eventually(lambda: ask().status == 200 and router.backend(engine)["models"] == ["m1"], "it has its models")
+        assert router.admin("DELETE", f"/backends/{added['id']}").status == 204
+
+
 def test_an_added_backend_may_name_its_models(standin, warmpath):
     a, b = standin("a", models=["m1"]), standin("b", models=["m1"])
     router = warmpath(a)

@@ -98,6 +98,9 @@ def test_a_name_that_does_not_exist_yet_is_followed_later(standin, warmpath, nam
     router = start(warmpath, names, one.port)
     response = router.get("/x")
     assert response.status == 503 and response.error()
+    response = router.post("/v1/embeddings", {"model": "m", "input": "x"})
+    assert (response.status, response.error()["code"]) == (503, "no_backend")
+    assert response.header("retry-after") == "1"
     names.addresses[NAME] = [one.host]
     eventually(lambda: router.get("/x").status == 200, "the name is found", 10)
 

@@ -59,6 +59,10 @@ TEST(an_empty_fleet_is_503_at_once)
     CHECK(rig_publish(&rig));
     CHECK(peer_send(client, POST "content-length: 13\r\n\r\n{\"model\":\"m\"}"));
     CHECK(peer_expect_problem(client, 503, "no_backend"));
+    fleet_remove(rig.fleet, rig.backends[0].backend);
+    CHECK(rig_publish(&rig));
+    CHECK(peer_send(client, POST "content-length: 13\r\n\r\n{\"model\":\"n\"}"));
+    CHECK(peer_expect_problem(client, 503, "no_backend"));
     CHECK(rig_has_no_call(&rig));
     CHECK(rig_stop(&rig));
 }

@@ -46,5 +46,13 @@ TEST(models_are_listed_by_the_proxy_itself)
     CHECK(rig_publish(&rig));
     CHECK(peer_send(client, "GET /v1/models HTTP/1.1\r\nhost: h\r\n\r\n"));
     CHECK(peer_expect_problem(client, 503, "no_backend"));
+    CHECK(peer_send(client, "GET /v1/models/a/b HTTP/1.1\r\nhost: h\r\n\r\n"));
+    CHECK(peer_expect_problem(client, 503, "no_backend"));
+    CHECK(peer_send(client, "GET /v1/models/c HTTP/1.1\r\nhost: h\r\n\r\n"));
+    CHECK(peer_expect_problem(client, 404, "model_not_found"));
+    fleet_remove(rig.fleet, rig.backends[0].backend);
+    CHECK(rig_publish(&rig));
+    CHECK(peer_send(client, "GET /v1/models/c HTTP/1.1\r\nhost: h\r\n\r\n"));
+    CHECK(peer_expect_problem(client, 503, "no_backend"));
     CHECK(rig_stop(&rig));
 }

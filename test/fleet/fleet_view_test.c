@@ -29,7 +29,7 @@ static void serve(uint32_t backend, const char *first, const char *second)
     fleet_set_models(fleet, backends[backend], models, second == NULL ? 1 : 2);
 }
 
-// The backends that serve `model`, as "ab"; "-" when none does.
+// The backends that serve `model`, as "ab"; "-" when none does, "" when there are none.
 static const char *who(const char *model)
 {
     static char names[16];
@@ -61,6 +61,26 @@ TEST(a_backend_of_unknown_models_serves_any)
     serve(2, "o", NULL);
     CHECK_STR(who("o"), "c");
     CHECK_STR(who("other"), "-");
+    fleet_destroy(&fleet);
+}
+
+TEST(an_empty_fleet_does_not_know_which_models_it_serves)
+{
+    const char *names[] = {"p"};
+    set_up();
+    fleet_set_pool_models(fleet, 1, names, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        serve(i, "m", NULL);
+    }
+    fleet_remove(fleet, backends[2]);
+    CHECK_STR(who("p"), ""); // its pool is empty
+    CHECK_STR(who("other"), "-");
+    fleet_remove(fleet, backends[0]);
+    CHECK_STR(who("m"), "b");
+    fleet_remove(fleet, backends[1]);
+    CHECK_STR(who("m"), "");
+    CHECK_STR(who("other"), "");
+    CHECK_STR(who("p"), "");
     fleet_destroy(&fleet);
 }
 
