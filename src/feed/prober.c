@@ -21,6 +21,7 @@ struct probed {
     uint32_t successes; // in a row
     uint32_t failures;  // in a row; both 0: the first response decides
     bool models_failed; // logged
+    bool models_empty;  // logged
     struct log_state logged;
 };
 
@@ -114,6 +115,19 @@ static const char *models_path(void *owner, const struct backend *backend)
     return "/v1/models";
 }
 
+// An engine may serve a model that it does not list: `transformers serve` with a folder does.
+static void prober_log_empty_list(struct prober *prober, const struct backend *backend)
+{
+    struct probed *probed = probed_of(prober, backend);
+    bool is_unknown = fleet_model_name(prober->options.fleet, backend, 0) == NULL;
+
+    if (is_unknown && !probed->models_empty) {
+        log_info_seldom(backend->id, "backend %s: list of models: empty; it gets requests for any",
+                        backend->url);
+    }
+    probed->models_empty = is_unknown;
+}
+
 static enum watcher_next models_heard(void *owner, struct backend *backend,
                                       const struct fetch_result *result)
 {
@@ -136,6 +150,7 @@ static enum watcher_next models_heard(void *owner, struct backend *backend,
         fleet_set_models(prober->options.fleet, rank, list.models, list.count);
     }
     models_list_free(&list);
+    prober_log_empty_list(prober, backend);
     prober->options.changed(prober->options.owner); // may forget them
     return WATCHER_AGAIN;
 }

@@ -8,7 +8,7 @@
 // backend that is down is asked as often as before.
 //
 // Models: GET /v1/models every models.interval, and whenever a backend comes up.  A response that
-// is not a list of models changes nothing.
+// is not a list of models changes nothing.  After an empty list the models are unknown.
 //
 // Data-parallel ranks of one server are one process: its first rank is asked, and the response
 // holds for all, because an engine may generate a token to check its health.

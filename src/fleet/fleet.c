@@ -210,7 +210,6 @@ struct backend *fleet_add(struct fleet *fleet, const struct fleet_spec *spec)
         struct fleet_entry *entry = &fleet->entries[fleet->entry_count - 1];
         entry->models = describe_models(spec->models, spec->model_count);
         entry->model_count = spec->model_count;
-        entry->models_known = true;
         entry->models_fixed = true;
     }
     return backend;
@@ -273,7 +272,7 @@ void fleet_set_pool_models(struct fleet *fleet, uint32_t pool, const char *const
 static bool models_equal(const struct fleet_entry *entry, const struct fleet_model *models,
                          uint32_t count)
 {
-    bool equal = entry->models_known && entry->model_count == count;
+    bool equal = entry->model_count == count;
     for (uint32_t i = 0; equal && i < count; i++) {
         equal = strcmp(entry->models[i].name, models[i].name) == 0 &&
                 strcmp(entry->models[i].document, models[i].document) == 0;
@@ -316,7 +315,6 @@ void fleet_set_models(struct fleet *fleet, struct backend *backend,
     }
     free_models(&entry->models, &entry->model_count);
     entry->models = copy;
-    entry->models_known = true;
     for (uint32_t i = 0; i < model_count; i++) {
         copy[entry->model_count].name = fleet_copy_text(models[i].name);
         copy[entry->model_count].document = fleet_copy_text(models[i].document);

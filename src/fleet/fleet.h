@@ -109,8 +109,8 @@ void fleet_set_draining(struct fleet *fleet, struct backend *backend, bool drain
 void fleet_set_pool_models(struct fleet *fleet, uint32_t pool, const char *const *names,
                            uint32_t count);
 
-// The models that the backend reports.  If its models are configured, only which of them are
-// adapters is taken over.
+// The models that the backend reports; none: its models are unknown.  If its models are configured,
+// only which of them are adapters is taken over.
 void fleet_set_models(struct fleet *fleet, struct backend *backend,
                       const struct fleet_model *models, uint32_t model_count);
 

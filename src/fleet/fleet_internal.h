@@ -7,10 +7,9 @@
 
 struct fleet_entry {
     struct fleet_member member;
-    bool models_known;
     bool models_fixed; // by the operator
     struct fleet_model *models;
-    uint32_t model_count;
+    uint32_t model_count; // 0: its models are unknown
 };
 
 struct fleet_pool_models {

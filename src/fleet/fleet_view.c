@@ -76,7 +76,7 @@ static uint32_t models_allowed(const struct fleet *fleet)
 {
     uint32_t wildcards = 0;
     for (uint32_t i = 0; i < fleet->entry_count; i++) {
-        wildcards += !fleet->entries[i].models_known;
+        wildcards += fleet->entries[i].model_count == 0;
     }
     uint32_t allowed = wildcard_list_size_max / (wildcards + 1);
     return allowed < model_count_max ? allowed : model_count_max;
@@ -256,10 +256,10 @@ static void visit_servers(struct view_build *build, visit_fn *visit)
     memset(build->marks, 0, (build->view->model_mask + 1) * sizeof(*build->marks));
     for (uint32_t i = 0; i < fleet->entry_count; i++) {
         const struct fleet_entry *entry = &fleet->entries[i];
-        if (!entry->models_known) {
+        if (entry->model_count == 0) {
             visit_all_of_pool(build, i, visit);
         }
-        for (uint32_t m = 0; entry->models_known && m < entry->model_count; m++) {
+        for (uint32_t m = 0; m < entry->model_count; m++) {
             if (places[m] == nowhere || build->marks[places[m]] == i + 1) {
                 continue; // ignored, or named twice
             }
@@ -310,7 +310,7 @@ static void add_any(struct view_build *build)
     for (uint32_t p = 0; p < fleet->limits.pool_count && view->any_model.count == 0; p++) {
         view->any_model.pool = p;
         for (uint32_t i = 0; i < fleet->entry_count; i++) {
-            if (fleet->entries[i].member.backend->pool == p && !fleet->entries[i].models_known) {
+            if (fleet->entries[i].member.backend->pool == p && fleet->entries[i].model_count == 0) {
                 view->lists[build->list_at++] = i;
                 view->any_model.count++;
             }

@@ -129,6 +129,24 @@ def test_a_backend_without_a_list_takes_any_model(standin, warmpath, response):
     assert asks(router, "m2") == {a.url, b.url}
 
 
+def test_an_empty_list_means_unknown_models(standin, warmpath):
+    """`transformers serve` with a folder lists nothing, and serves it."""
+    a, b = standin("a", models=[]), standin("b", models=["m2"])
+    router = warmpath(a, b, policy="round_robin", workers=1, **{**LEARNS, "models_interval": "100ms"})
+
+    def lists_read():
+        return sum(probe.path == "/v1/models" for probe in list(a.probes))
+
+    eventually(lambda: models(router) == {"m2"} and lists_read() >= 4, "both were asked several times")
+    assert asks(router, "anything") == {a.url}
+    assert asks(router, "m2") == {a.url, b.url}
+    assert router.stderr().count(f"backend {a.url}: list of models: empty; it gets requests for any\n") == 1
+    a.models = ["m1"]
+    eventually(lambda: models(router) == {"m1", "m2"}, "the new list")
+    assert router.post("/v1/embeddings", {"model": "anything", "input": "x"}).status == 404
+    assert router.stderr().count("list of models: empty") == 1
+
+
 def test_without_learning_every_backend_takes_any_model(standin, warmpath):
     a, b = standin("a", models=["m1"]), standin("b", models=["m2"])
     router = warmpath(a, b, policy="round_robin", workers=1, models_learn=False)

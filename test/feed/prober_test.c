@@ -16,6 +16,8 @@
 #include "sys/pushed_clock.h"
 #include "test.h"
 
+#include <unistd.h>
+
 #define EMPTY "\r\ncontent-length: 0\r\n\r\n"
 
 static const char well[] = "HTTP/1.1 200 OK" EMPTY;
@@ -380,6 +382,37 @@ TEST(a_response_that_is_not_a_list_of_models_changes_nothing)
         CHECK_STR(models_of(&scene, scene.backend), "one");
         CHECK_EQ(scene.changed_count, 1);
     }
+    scene_close(&scene);
+}
+
+TEST(after_an_empty_list_the_models_are_unknown_and_the_log_says_so_once)
+{
+    static const char none[] = "HTTP/1.1 200 OK\r\ncontent-length: 27\r\n\r\n"
+                               "{\"object\":\"list\",\"data\":[]}";
+    static char text[4096];
+    struct scene scene;
+    FILE *file = tmpfile();
+    scene_open(&scene, "models: {interval: 10s}\nhealth: {interval: 0}");
+    ASSERT(file != NULL && dup2(fileno(file), STDERR_FILENO) != -1);
+    log_set_level(LOG_LEVEL_INFO);
+    say_model(scene.models, "one");
+    watch(&scene);
+    turn_until(&scene, &scene.models->count, 1);
+    for (uint32_t i = 2; i <= 4; i++) {
+        say(scene.models, none);
+        clock_push_ms(11000);
+        turn_until(&scene, &scene.models->count, i);
+        CHECK_STR(models_of(&scene, scene.backend), "");
+    }
+    ASSERT(pread(fileno(file), text, sizeof(text) - 1, 0) > 0);
+    const char *line = strstr(text, "backend http://engine: list of models: empty; ");
+    CHECK(line != NULL);
+    CHECK(strstr(line + 1, "backend http://engine: list of models") == NULL);
+    say_model(scene.models, "one");
+    clock_push_ms(11000);
+    turn_until(&scene, &scene.models->count, 5);
+    CHECK_STR(models_of(&scene, scene.backend), "one");
+    fclose(file);
     scene_close(&scene);
 }
 

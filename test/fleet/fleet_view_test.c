@@ -64,6 +64,25 @@ TEST(a_backend_of_unknown_models_serves_any)
     fleet_destroy(&fleet);
 }
 
+TEST(a_backend_that_lists_no_models_may_serve_any)
+{
+    set_up();
+    serve(0, "m", NULL);
+    serve(1, "n", NULL);
+    serve(2, "o", NULL);
+    CHECK_STR(who("other"), "-");
+    fleet_set_models(fleet, backends[1], NULL, 0);
+    CHECK_STR(who("other"), "b");
+    CHECK_STR(who("m"), "ab");
+    uint64_t generation = fleet_view(fleet)->generation;
+    fleet_set_models(fleet, backends[1], NULL, 0);
+    CHECK_STR(who("n"), "b");
+    CHECK_EQ(fleet_view(fleet)->generation, generation); // it was no news
+    serve(1, "n", NULL);
+    CHECK_STR(who("other"), "-");
+    fleet_destroy(&fleet);
+}
+
 TEST(an_empty_fleet_does_not_know_which_models_it_serves)
 {
     const char *names[] = {"p"};
@@ -150,7 +169,6 @@ struct twin_list {
 // The same fleet, kept plainly and searched from end to end.
 struct twin {
     uint32_t pool[twin_backends];
-    bool known[twin_backends];
     struct twin_list serves[twin_backends];
     struct twin_list configured[twin_pools];
 };
@@ -188,7 +206,7 @@ static bool twin_members(const struct twin *twin, uint32_t pool, uint32_t model,
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < twin_backends; i++) {
-        bool wanted = want == TWIN_ANY || !twin->known[i] ||
+        bool wanted = want == TWIN_ANY || twin->serves[i].count == 0 ||
                       (want == TWIN_SERVES && twin_has(&twin->serves[i], model));
         if (twin->pool[i] == pool && wanted) {
             out[count++] = (char)('a' + i);
@@ -248,8 +266,7 @@ static void twin_start(struct twin *twin, struct rng *rng)
         struct backend *backend = fleet_add(
             fleet,
             &(struct fleet_spec){.url = url, .host = "h", .weight = 1, .pool = twin->pool[i]});
-        twin->known[i] = rng_below(rng, 4) != 0;
-        if (twin->known[i]) {
+        if (rng_below(rng, 4) != 0) {
             struct fleet_model models[twin_list_max];
             twin->serves[i] = twin_draw(rng, names);
             for (uint32_t m = 0; m < twin->serves[i].count; m++) {
