@@ -52,6 +52,8 @@ static void check_again(struct slice body, const struct models_list *list)
     for (uint32_t i = 0; i < list->count; i++) {
         ASSERT(strcmp(again.models[i].name, list->models[i].name) == 0);
         ASSERT(strcmp(again.models[i].document, list->models[i].document) == 0);
+        ASSERT(again.models[i].is_adapter == list->models[i].is_adapter);
+        ASSERT(again.models[i].ignores_name == list->models[i].ignores_name);
     }
     models_list_free(&again);
     free(space);

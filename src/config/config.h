@@ -33,6 +33,9 @@ enum config_access_format {
 enum config_log_level { CONFIG_LOG_ERROR, CONFIG_LOG_WARN, CONFIG_LOG_INFO, CONFIG_LOG_DEBUG };
 enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };
 
+// Whether the only model of the first pool takes requests for unknown models.
+enum config_any_name { CONFIG_ANY_NAME_AUTO, CONFIG_ANY_NAME_ON, CONFIG_ANY_NAME_OFF };
+
 // Whether an engine that holds a block twice says so twice.
 enum config_copies { CONFIG_COPIES_COUNT, CONFIG_COPIES_SET };
 
@@ -191,6 +194,7 @@ struct config {
     struct {
         bool learn;
         uint32_t interval; // ms
+        enum config_any_name any_name;
     } models;
 
     struct {

@@ -536,10 +536,21 @@ static void roster_set_pool_models(const struct roster *roster)
     }
 }
 
+static void roster_set_any_name(const struct roster *roster)
+{
+    static const enum fleet_any_name any_names[] = {
+        [CONFIG_ANY_NAME_AUTO] = FLEET_ANY_NAME_AUTO,
+        [CONFIG_ANY_NAME_ON] = FLEET_ANY_NAME_ON,
+        [CONFIG_ANY_NAME_OFF] = FLEET_ANY_NAME_OFF,
+    };
+    fleet_set_any_name(roster->options.fleet, any_names[roster->options.config->models.any_name]);
+}
+
 void roster_set_config(struct roster *roster, const struct config *config)
 {
     roster->options.config = config;
     dns_source_set_config(roster->dns, config);
+    roster_set_any_name(roster);
     roster_set_pool_models(roster);
     roster_merge(roster, SOURCE_CONFIG, config->backends, config->backend_count);
     struct backend_origin *next = NULL;

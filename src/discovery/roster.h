@@ -52,8 +52,8 @@ struct roster *roster_create(const struct roster_options *options);
 void roster_destroy(struct roster **roster);
 
 // Adds the backends of a new configuration, removes those that only the old one had, and changes
-// weights.  A line whose pool, models, key, ranks or events changed is a new backend.  Backends
-// from the admin API stay as long as their pool does.
+// weights and the models of pools.  A line whose pool, models, key, ranks or events changed is a
+// new backend.  Backends from the admin API stay as long as their pool does.
 void roster_set_config(struct roster *roster, const struct config *config);
 
 // For the admin API.  `spec->pool` counts in the configuration in force.  MALFORMED: the url is

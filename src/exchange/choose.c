@@ -80,7 +80,7 @@ const struct step *choose_run(struct exchange *x)
     input.is_timed = account_is_detailed(x);
     route_read(worker->route, worker->view, &input, &request);
     tokenize_release(x); // its ids are good until another turn
-    account_model(x, request.model);
+    account_model(x, request.served);
     request.is_second = x->refuser != 0;
     ASSERT(x->hop.observer == NULL); // it would read the decision that is overwritten now
     switch (route_choose(worker->route, worker->view, &request, &x->request->tried,

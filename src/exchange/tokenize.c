@@ -41,10 +41,10 @@ static enum status tokenize_begin(struct exchange *x, struct lane *lane)
     struct route_request request;
 
     route_read_model(worker->route, &input, &request);
-    struct dialect *dialect =
-        route_wants_ids(worker->route, worker->view, &request)
-            ? dialect_set_find(token_thread_set(worker->token_thread), request.model)
-            : NULL;
+    struct dialect *dialect = route_wants_ids(worker->route, worker->view, &request)
+                                  ? dialect_set_find(token_thread_set(worker->token_thread),
+                                                     fleet_view_served(worker->view, request.model))
+                                  : NULL;
     if (dialect == NULL) {
         return STATUS_MALFORMED;
     }

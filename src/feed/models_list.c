@@ -20,8 +20,9 @@ static const char *models_list_keep(char **at, struct slice text)
 
 static void models_list_take(struct models_list *list, struct slice document, char **at)
 {
-    enum { ID, PARENT };
-    static const char *const names[] = {[ID] = "id", [PARENT] = "parent"};
+    enum { ID, PARENT, OWNER, STATUS };
+    static const char *const names[] = {
+        [ID] = "id", [PARENT] = "parent", [OWNER] = "owned_by", [STATUS] = "status"};
     struct json_value found[ARRAY_COUNT(names)] = {0};
     struct slice name = {0};
 
@@ -35,10 +36,12 @@ static void models_list_take(struct models_list *list, struct slice document, ch
     // Written as a document of ours, so no byte of it may be a NUL; JSON has none outside strings
     // and the scanner refuses them inside.
     const char *kept_name = models_list_keep(at, name);
-    list->models[list->count++] =
-        (struct fleet_model){.name = kept_name,
-                             .document = models_list_keep(at, document),
-                             .is_adapter = found[PARENT].kind == JSON_STRING};
+    list->models[list->count++] = (struct fleet_model){
+        .name = kept_name,
+        .document = models_list_keep(at, document),
+        .is_adapter = found[PARENT].kind == JSON_STRING,
+        // In its router mode llama-server reads the name, and lists each model with its status.
+        .ignores_name = json_is_string(&found[OWNER], "llamacpp") && json_is_unset(&found[STATUS])};
 }
 
 enum status models_list_read(struct slice body, struct models_list *out)

@@ -19,6 +19,7 @@ struct models_list {
 // {"object":"list","data":[{"id":"name",…},…]}.  MALFORMED: another form.  EXHAUSTED: memory is
 // short.  Both leave `*out` untouched.  An entry without a usable id (a string, not empty, no NUL
 // in it) is left out, and so is what comes after models_list_count_max.  A document is the entry as
-// it was sent, byte for byte.  On success the caller owes models_list_free.
+// it was sent, byte for byte.  Only llama-server shows that it ignores the name in requests.
+// On success the caller owes models_list_free.
 enum status models_list_read(struct slice body, struct models_list *out);
 void models_list_free(struct models_list *list);

@@ -319,9 +319,16 @@ void fleet_set_models(struct fleet *fleet, struct backend *backend,
         copy[entry->model_count].name = fleet_copy_text(models[i].name);
         copy[entry->model_count].document = fleet_copy_text(models[i].document);
         copy[entry->model_count].is_adapter = models[i].is_adapter;
+        copy[entry->model_count].ignores_name = models[i].ignores_name;
         entry->model_count++;
     }
     fleet->changed = true;
+}
+
+void fleet_set_any_name(struct fleet *fleet, enum fleet_any_name any_name)
+{
+    fleet->changed |= fleet->any_name != any_name;
+    fleet->any_name = any_name;
 }
 
 void fleet_touch(struct fleet *fleet)

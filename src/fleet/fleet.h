@@ -10,7 +10,8 @@
 //
 // A view says which backends belong to which pool and which of them serve which model.  A backend
 // with unknown models serves any.  A model that several pools serve belongs to the pool that names
-// it in the configuration, or else to the first.
+// it in the configuration, or else to the first.  Requests for an unknown model may go to the only
+// model of the first pool (enum fleet_any_name).
 //
 // Threads: one keeper; any readers, through `reclaim`.  Memory: the keeper allocates; a backend
 // that was removed is freed when no view shows it and no request is on it.
@@ -24,6 +25,13 @@ struct reclaim;
 
 // A constant, so that views and plans of different age agree on it.
 enum { fleet_pool_count_max = 64 };
+
+// Whether the only model of the first pool takes requests for unknown models.
+enum fleet_any_name {
+    FLEET_ANY_NAME_AUTO, // if the engines of the pool are known to ignore the name
+    FLEET_ANY_NAME_ON,
+    FLEET_ANY_NAME_OFF,
+};
 
 struct fleet_limits {
     uint32_t backend_count_max;
@@ -54,6 +62,7 @@ struct fleet_model {
     const char *name;
     const char *document; // its JSON object
     bool is_adapter;      // of another model
+    bool ignores_name;    // the backend says so: it serves this model whatever a request names
 };
 
 struct fleet_member {
@@ -88,9 +97,10 @@ struct fleet_view {
     struct fleet_group any_model;    // members that may serve an unknown model; may be empty
     struct fleet_view_model *models; // open addressing
     uint32_t model_mask;
-    char *models_document; // the response to GET /v1/models
-    bool has_healthy;      // some member is not known to be down
-    char *strings;         // holds the names and documents
+    const struct fleet_view_model *only_model; // takes requests for unknown models; NULL: none does
+    char *models_document;                     // the response to GET /v1/models
+    bool has_healthy;                          // some member is not known to be down
+    char *strings;                             // holds the names and documents
 };
 
 // NULL when memory is short.  Keeps `reclaim`.
@@ -113,6 +123,8 @@ void fleet_set_pool_models(struct fleet *fleet, uint32_t pool, const char *const
 // only which of them are adapters is taken over.
 void fleet_set_models(struct fleet *fleet, struct backend *backend,
                       const struct fleet_model *models, uint32_t model_count);
+
+void fleet_set_any_name(struct fleet *fleet, enum fleet_any_name any_name);
 
 // Health changed, which the list of models shows.
 void fleet_touch(struct fleet *fleet);
@@ -139,6 +151,9 @@ const struct fleet_view *fleet_view(const struct fleet *fleet);
 // The members that may serve `model`; NULL: no member of the fleet does.  A fleet without members
 // may get one that does: then the group is empty.
 const struct fleet_group *fleet_view_find(const struct fleet_view *view, struct slice model);
+
+// The name of the model that requests for `model` get: its own, or that of the only model.
+struct slice fleet_view_served(const struct fleet_view *view, struct slice model);
 
 // NULL: an unknown model.
 const struct fleet_view_model *fleet_view_model(const struct fleet_view *view, struct slice model);

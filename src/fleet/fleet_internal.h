@@ -29,6 +29,7 @@ struct fleet {
     struct retired *retired;
     uint64_t next_id;
     uint64_t generation;
+    enum fleet_any_name any_name;
     bool changed;
 
     // Written by the keeper, read by workers.

@@ -349,6 +349,57 @@ static bool add_groups(struct view_build *build)
     return true;
 }
 
+// Whether each engine of the first pool is known to ignore the name.  One that is down and was
+// never asked does not count: until it came up, the others would refuse what they can serve.
+static bool first_pool_ignores_names(const struct fleet *fleet)
+{
+    bool has_any = false;
+
+    for (uint32_t i = 0; i < fleet->entry_count; i++) {
+        const struct fleet_entry *entry = &fleet->entries[i];
+        bool is_absent = entry->model_count == 0 && !is_healthy(entry->member.backend);
+        if (entry->member.backend->pool != first_pool || is_absent) {
+            continue;
+        }
+        if (entry->model_count != 1 || !entry->models[0].ignores_name) {
+            return false;
+        }
+        has_any = true;
+    }
+    return has_any;
+}
+
+// The only model of the first pool; NULL: it has several, or none.  Adapters do not count.
+static const struct fleet_view_model *view_single_model(const struct fleet_view *view)
+{
+    const struct fleet_view_model *single = NULL;
+
+    for (uint32_t at = 0; at <= view->model_mask; at++) {
+        const struct fleet_view_model *model = &view->models[at];
+        if (model->name == NULL || model->is_adapter || model->group.pool != first_pool) {
+            continue;
+        }
+        if (single != NULL) {
+            return NULL;
+        }
+        single = model;
+    }
+    return single;
+}
+
+static void add_only_model(struct view_build *build)
+{
+    struct fleet_view *view = build->view;
+    enum fleet_any_name any_name = build->fleet->any_name;
+    bool is_on = any_name == FLEET_ANY_NAME_ON ||
+                 (any_name == FLEET_ANY_NAME_AUTO && first_pool_ignores_names(build->fleet));
+
+    // A backend of another pool that has yet to say what it serves may serve that very name.
+    if (is_on && (view->any_model.count == 0 || view->any_model.pool == first_pool)) {
+        view->only_model = view_single_model(view);
+    }
+}
+
 // Writes a model's document once, however many serve it.
 static void list_model(struct view_build *build, uint32_t place, struct text *out)
 {
@@ -401,6 +452,7 @@ struct fleet_view *fleet_view_build(const struct fleet *fleet)
         built = add_groups(&build);
     }
     if (built) {
+        add_only_model(&build);
         write_document(&build, sizes.strings_size + sizes.names + sizeof(list_open) + 1);
     } else {
         fleet_view_destroy(&build.view);
@@ -436,6 +488,7 @@ const struct fleet_view_model *fleet_view_model(const struct fleet_view *view, s
 const struct fleet_group *fleet_view_find(const struct fleet_view *view, struct slice model)
 {
     const struct fleet_view_model *found = fleet_view_model(view, model);
+    found = found == NULL ? view->only_model : found;
     if (found != NULL) {
         return &found->group;
     }
@@ -443,6 +496,13 @@ const struct fleet_group *fleet_view_find(const struct fleet_view *view, struct 
         return &view->any_model;
     }
     return view->member_count == 0 ? &view->pools[first_pool] : NULL;
+}
+
+struct slice fleet_view_served(const struct fleet_view *view, struct slice model)
+{
+    bool is_named =
+        model.size == 0 || view->only_model == NULL || fleet_view_model(view, model) != NULL;
+    return is_named ? model : slice_str(view->only_model->name);
 }
 
 void fleet_view_lose(const struct fleet_view *view, struct backend *backend)

@@ -93,7 +93,7 @@ void prompt_keys_encode(struct prompt_keys *keys, const struct route_input *inpu
     if (input->token_result != NULL) {
         found = *input->token_result;
     } else if (input->body.size <= keys->token_text_max) {
-        struct dialect *dialect = dialect_set_find(keys->dialects, out->model);
+        struct dialect *dialect = dialect_set_find(keys->dialects, out->served);
         enum status status =
             dialect == NULL ? STATUS_MALFORMED
                             : token_reader_begin(keys->token_reader,
@@ -169,13 +169,13 @@ static void hash_ids(struct prompt_keys *keys, const struct fleet_view *view,
 {
     const struct prompt *prompt = &keys->prompt;
     struct prefix_space space = {
-        .model = prompt->model, .adapter = prompt->adapter, .salt = prompt->salt};
+        .model = out->served, .adapter = prompt->adapter, .salt = prompt->salt};
 
     ASSERT(sizes->count > 0 && sizes->count <= route_size_max);
     if (keys->has_events) {
-        const struct fleet_view_model *model = fleet_view_model(view, prompt->model);
+        const struct fleet_view_model *model = fleet_view_model(view, out->served);
         space.model = (struct slice){0};
-        space.adapter = model != NULL && model->is_adapter ? prompt->model : prompt->adapter;
+        space.adapter = model != NULL && model->is_adapter ? out->served : prompt->adapter;
         out->other_count = sizes->count - 1;
     }
     uint64_t seed = prefix_seed(&space);
@@ -201,7 +201,7 @@ static void hash_text(struct prompt_keys *keys, const struct traffic *traffic,
 {
     const struct prompt *prompt = &keys->prompt;
     struct prefix_space space = {
-        .model = prompt->model, .adapter = prompt->adapter, .salt = prompt->salt};
+        .model = out->served, .adapter = prompt->adapter, .salt = prompt->salt};
 
     out->prompt_tokens = traffic_tokens_of(traffic, prompt->text_size);
     out->block_share = (float)traffic_tokens_of(traffic, (uint64_t)keys->text_block * 1024) / 1024;

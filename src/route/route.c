@@ -151,7 +151,8 @@ bool route_wants_ids(const struct route *route, const struct fleet_view *view,
     const struct fleet_group *group = group_of(view, request);
     return group != NULL && request->prompt->form == PROMPT_TEXT &&
            (is_hashed(route, group) ||
-            dialect_set_forwards_ids(route->keys.dialects, request->model));
+            dialect_set_forwards_ids(route->keys.dialects,
+                                     fleet_view_served(view, request->model)));
 }
 
 void route_read(struct route *route, const struct fleet_view *view, const struct route_input *input,
@@ -160,6 +161,7 @@ void route_read(struct route *route, const struct fleet_view *view, const struct
     route->is_timed = input->is_timed && route->clock_ns != NULL;
     route_lap(route);
     prompt_keys_read(&route->keys, input, out);
+    out->served = fleet_view_served(view, out->model);
     out->parse_ns = route_lap(route);
     if (route->keys.dialects != NULL && route_wants_ids(route, view, out)) {
         prompt_keys_encode(&route->keys, input, out);

@@ -57,6 +57,7 @@ enum { route_size_max = 4 };
 // route.
 struct route_request {
     struct slice model;   // empty when the body names none
+    struct slice served;  // the model that serves it: the same, or the only one of the first pool
     uint64_t session_key; // 0: without a session
     uint64_t kind;        // of requests that a backend may refuse (refusals.h); 0: none
     bool is_second;       // a backend has refused it, and another one is asked

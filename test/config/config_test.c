@@ -78,6 +78,7 @@ TEST(default_limits_and_times_are_what_the_manual_promises)
     CHECK_EQ(config->retry.budget_min, 100);
     CHECK(config->models.learn);
     CHECK_EQ(config->models.interval, 10000);
+    CHECK_EQ(config->models.any_name, CONFIG_ANY_NAME_AUTO);
     CHECK(config->load.scrape);
     CHECK_STR(config->load.path, "/metrics");
     CHECK_EQ(config->load.interval, 1000);
@@ -161,6 +162,7 @@ static const struct sample {
     {"retry.budget_min", "9", NULL, 9, ""},
     {"models.learn", "false", NULL, 0, ""},
     {"models.interval", "9s", NULL, 9000, ""},
+    {"models.any_name", "off", NULL, CONFIG_ANY_NAME_OFF, ""},
     {"load.scrape", "false", NULL, 0, ""},
     {"load.path", "/m", "/m", 0, ""},
     {"load.interval", "9s", NULL, 9000, ""},

@@ -46,9 +46,10 @@ static inline struct config *read_config(const struct scene *scene, const char *
     struct config *config = NULL;
     struct config_error error;
     snprintf(text, sizeof(text),
-             "limits: {backends: 8}\nhealth: {interval: 0}\nmodels: {learn: false}\n%s"
+             "limits: {backends: 8}\nhealth: {interval: 0}\n%s%s"
              "admin: {listen: '127.0.0.1:1', token: t}\n" // so that there may be no backends
              "dns: {servers: ['%s'], ttl_min: 10s, ttl_max: 60s}\n%s",
+             strstr(yaml, "learn:") == NULL ? "models: {learn: false}\n" : "",
              strstr(yaml, "load:") == NULL ? "load: {scrape: false}\n" : "", scene->server.address,
              yaml);
     enum status status = config_parse(slice_str(text), "test", NULL, &config, &error);

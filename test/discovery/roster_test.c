@@ -141,6 +141,33 @@ TEST(changed_models_pools_or_keys_make_another_backend)
     scene_close(&scene);
 }
 
+TEST(a_reload_changes_which_names_are_accepted)
+{
+    static const struct {
+        const char *yaml;
+        bool is_accepted;
+    } cases[] = {
+        {"models: {learn: false, any_name: on}", true},
+        {"models: {learn: false, any_name: off}", false},
+        {"models: {learn: false, any_name: auto}", false},
+        {"models: {learn: false, any_name: on}", true},
+    };
+    static const struct fleet_model model = {.name = "m", .document = "{}"};
+    char yaml[256];
+    struct scene scene;
+    scene_open(&scene, "backends: ['http://10.0.0.1']");
+    scene_start(&scene);
+    fleet_set_models(scene.fleet, fleet_at(scene.fleet, 0), &model, 1);
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        snprintf(yaml, sizeof(yaml), "%s\nbackends: ['http://10.0.0.1']", cases[i].yaml);
+        set_config(&scene, yaml);
+        CHECK(fleet_publish(scene.fleet));
+        const struct fleet_view *view = fleet_view(scene.fleet);
+        CHECK_EQ(fleet_view_find(view, slice_str("other")) != NULL, cases[i].is_accepted);
+    }
+    scene_close(&scene);
+}
+
 TEST(a_pool_that_is_gone_keeps_no_models)
 {
     struct scene scene;

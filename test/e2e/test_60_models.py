@@ -147,6 +147,73 @@ def test_an_empty_list_means_unknown_models(standin, warmpath):
     assert router.stderr().count("list of models: empty") == 1
 
 
+def like_llama_cpp(engine, **more):
+    """Lists the models as llama-server does."""
+    rows = [{"id": name, "object": "model", "created": 1, "owned_by": "llamacpp", "meta": None, **more}
+            for name in engine.models]
+    engine.respond("/v1/models", json_response(200, {"object": "list", "data": rows}))
+    return engine
+
+
+def test_llama_cpp_takes_any_name(standin, warmpath):
+    a, b = (like_llama_cpp(standin(name, models=["../m.gguf"])) for name in "ab")
+    router = learned(warmpath(a, b, policy="round_robin", workers=1, **LEARNS), a, b)
+    assert asks(router, "gpt-4") == {a.url, b.url}
+    assert {request.json()["model"] for engine in (a, b) for request in engine.requests} == {"gpt-4"}
+    assert asks(router, "../m.gguf") == {a.url, b.url}
+    assert router.get("/v1/models/gpt-4").status == 404, "the list says what there is"
+
+
+def test_a_prompt_is_found_again_under_another_name(standin, warmpath):
+    a, b = (like_llama_cpp(standin(name, models=["m"])) for name in "ab")
+    router = learned(warmpath(a, b, policy="warm", **LEARNS), a, b)
+    prompt = "".join(f"{number * 7919 % 1000:03d} " for number in range(500))
+    response = router.post("/v1/completions", {"model": "gpt-4", "prompt": prompt})
+    assert response.status == 200
+
+    def held(model):
+        why = router.admin("POST", "/explain?path=/v1/completions", {"model": model, "prompt": prompt}).json()
+        return {row["url"] for row in why["backends"] if row["matched_tokens"] > 400}
+
+    for model in ("gpt-4", "m", "gpt-5"):
+        eventually(lambda model=model: held(model) == {response.header("x-warmpath-backend")}, model)
+
+
+def test_a_llama_cpp_that_was_never_reached_does_not_keep_names_from_the_others(standin, warmpath):
+    a, b = (like_llama_cpp(standin(name, models=["m"])) for name in "ab")
+    b.stop()
+    router = warmpath(a, b, **LEARNS)
+    router.wait_state(b, "down")
+    assert asks(learned(router, a), "gpt-4") == {a.url}
+
+
+@pytest.mark.parametrize("owned_by, more, names, option, status", [
+    ("llamacpp", {}, ["m"], "off", 404),
+    ("llamacpp", {}, ["m", "n"], "auto", 404),
+    ("llamacpp", {"status": {"value": "loaded"}}, ["m"], "auto", 404),
+    ("vllm", {}, ["m"], "auto", 404),
+    ("vllm", {}, ["m"], "on", 200),
+    ("vllm", {}, ["m", "n"], "on", 404),
+], ids=["off", "several", "its router mode", "another engine", "on", "on, but several"])
+def test_any_name_is_an_option(standin, warmpath, owned_by, more, names, option, status):
+    engine = like_llama_cpp(standin("a", models=names), owned_by=owned_by, **more)
+    router = learned(warmpath(engine, models_any_name=option, **LEARNS), engine)
+    assert router.post("/v1/embeddings", {"model": "gpt-4", "input": "x"}).status == status
+    assert router.post("/v1/embeddings", {"model": "m", "input": "x"}).status == 200
+
+
+def test_names_that_are_configured_are_the_only_ones(standin, warmpath):
+    engine = like_llama_cpp(standin("a", models=["m"]))
+    router = warmpath(config=f"""
+backends:
+  - url: {engine.url}
+    models: [mine]
+""", **LEARNS)
+    assert asks(router, "mine", 1) == {engine.url}
+    eventually(lambda: sum(probe.path == "/v1/models" for probe in list(engine.probes)) >= 2, "its list was read")
+    assert router.post("/v1/embeddings", {"model": "m", "input": "x"}).status == 404
+
+
 def test_without_learning_every_backend_takes_any_model(standin, warmpath):
     a, b = standin("a", models=["m1"]), standin("b", models=["m2"])
     router = warmpath(a, b, policy="round_robin", workers=1, models_learn=False)

@@ -104,6 +104,16 @@ backends:
     eventually(lambda: shares() == (30, 10), "requests follow the new weight")
 
 
+def test_which_names_are_accepted_follows_the_file(standin, warmpath):
+    engine = standin(models=["m"])
+    text = "models: {{interval: 100ms, any_name: {any_name}}}\nbackends: [{url}]\n"
+    router = warmpath(config=text.format(any_name="auto", url=engine.url))
+    for any_name, status in [("auto", 404), ("on", 200), ("off", 404)]:
+        reload(router, text.format(any_name=any_name, url=engine.url))
+        eventually(lambda status=status: router.post("/v1/embeddings", {"model": "gpt-4", "input": "x"}).status == status,
+                   any_name)
+
+
 def test_state_of_backends_that_stay_is_kept(standin, warmpath):
     a, b, c = (standin(name) for name in "abc")
     a.respond("/hold", STALL)

@@ -204,6 +204,29 @@ TEST(a_model_that_no_backend_serves_is_still_named)
     CHECK(stop());
 }
 
+TEST(a_made_up_name_is_counted_as_the_model_that_serves_it)
+{
+    struct receipt_parts parts;
+    char head[4096];
+    CHECK(start("", 1, 0));
+    fleet_set_any_name(rig.fleet, FLEET_ANY_NAME_ON);
+    fleet_set_models(rig.fleet, rig.backends[0].backend,
+                     &(struct fleet_model){.name = "other", .document = "{}"}, 1);
+    CHECK(rig_publish(&rig));
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, post(BODY)));
+    struct peer *backend = rig_accept(&rig, 0);
+    CHECK(peer_read_head(backend, head, sizeof(head)));
+    CHECK(peer_expect(backend, BODY)); // it gets the name that the client gave
+    CHECK(peer_send(backend, RIG_OK));
+    CHECK(peer_expect(client, RIG_OK));
+    const struct receipt *receipt = taken(&parts);
+    CHECK(receipt != NULL);
+    CHECK_EQ(receipt->outcome, RECEIPT_OK);
+    CHECK(slice_is(parts.model, "other"));
+    CHECK(stop());
+}
+
 TEST(a_request_without_a_body_is_timed_too_and_skips_the_hashing)
 {
     struct receipt_parts parts;

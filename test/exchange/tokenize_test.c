@@ -10,6 +10,7 @@ static struct rig rig;
 static struct tiny_set tiny;
 static char message[message_max];
 static char head[4096];
+static const char *members = ""; // of each request, before its prompt
 
 // With a policy that looks at prompts.
 static bool start(const char *more)
@@ -34,7 +35,7 @@ static void write_request(size_t size, unsigned seed)
     struct text out = text_over(body, sizeof(body));
     struct text whole = text_over(message, sizeof(message) - 1);
 
-    text_add_str(&out, "{\"prompt\":\"");
+    text_add_format(&out, "{%s\"prompt\":\"", members);
     for (unsigned i = seed; out.size < size; i += 7919) {
         text_add_format(&out, "word%u and ", i);
     }
@@ -138,6 +139,26 @@ TEST(a_request_without_ids_does_not_wait_for_those_with_ids)
     CHECK(pass(client));
     CHECK_EQ(exact_count(), 0);
     CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.by_text_count), 0);
+    CHECK(stop());
+}
+
+TEST(a_long_prompt_under_a_made_up_name_has_the_ids_of_the_model_that_serves_it)
+{
+    static const char *const model = "m";
+    static const struct fleet_model listed = {.name = "m", .document = "{}"};
+    tiny_set_open(&tiny, tiny_dialect((struct dialect_options){
+                             .is_trusted = true, .models = &model, .model_count = 1}));
+    CHECK(
+        rig_start(&rig, &(struct rig_options){.config = "policy: warm\n", .dialects = &tiny.set}));
+    fleet_set_models(rig.fleet, rig.backends[0].backend, &listed, 1);
+    fleet_set_any_name(rig.fleet, FLEET_ANY_NAME_ON);
+    CHECK(rig_publish(&rig));
+    struct peer *client = rig_connect(&rig);
+    members = "\"model\":\"made-up\",";
+    write_request(long_size, 1);
+    members = "";
+    CHECK(pass(client));
+    CHECK_EQ(exact_count(), 1);
     CHECK(stop());
 }
 

@@ -60,8 +60,16 @@ static const char ollama[] =
 // llama.cpp puts its own list in front of the one that clients know.
 static const char llama_cpp[] =
     "{\"models\":[{\"name\":\"other.gguf\",\"model\":\"other.gguf\",\"tags\":[\"\"]}],"
-    "\"object\":\"list\",\"data\":[{\"id\":\"model.gguf\",\"object\":\"model\",\"meta\":"
+    "\"object\":\"list\",\"data\":[{\"id\":\"model.gguf\",\"aliases\":[],\"object\":\"model\","
+    "\"created\":1735142223,\"owned_by\":\"llamacpp\",\"meta\":"
     "{\"vocab_type\":2,\"n_vocab\":151936,\"size\":4.6e9}}]}";
+
+// And in its router mode, where it starts a server for each of its models.
+static const char llama_cpp_router[] =
+    "{\"data\":[{\"id\":\"ggml-org/gemma-3-4b-it-GGUF:Q4_K_M\",\"object\":\"model\",\"owned_by\":"
+    "\"llamacpp\",\"created\":1765454400,\"status\":{\"value\":\"loaded\",\"args\":[\"llama-"
+    "server\"]}}],"
+    "\"object\":\"list\"}";
 
 TEST(lists_of_known_engines_are_read)
 {
@@ -69,6 +77,7 @@ TEST(lists_of_known_engines_are_read)
     CHECK_STR(names_of_text(sglang), "Qwen/Qwen2.5-7B-Instruct");
     CHECK_STR(names_of_text(ollama), "llama3.2:latest, qwen2.5-coder:7b");
     CHECK_STR(names_of_text(llama_cpp), "model.gguf");
+    CHECK_STR(names_of_text(llama_cpp_router), "ggml-org/gemma-3-4b-it-GGUF:Q4_K_M");
 }
 
 TEST(no_models_is_a_list_too)
@@ -231,4 +240,28 @@ TEST(an_entry_with_a_parent_is_an_adapter)
     CHECK(!list.models[0].is_adapter);
     CHECK(list.models[1].is_adapter);
     models_list_free(&list);
+}
+
+TEST(a_model_ignores_the_name_if_llama_server_has_no_other)
+{
+    static const struct {
+        const char *body;
+        bool ignores_name;
+    } cases[] = {
+        {llama_cpp, true},
+        {llama_cpp_router, false},
+        {vllm, false},
+        {sglang, false},
+        {ollama, false},
+        {"{\"data\":[{\"id\":\"a\",\"owned_by\":\"llamac\\u0070p\",\"status\":null}]}", true},
+        {"{\"data\":[{\"id\":\"a\",\"owned_by\":\"llamacpp2\"}]}", false},
+        {"{\"data\":[{\"id\":\"a\",\"owned_by\":[\"llamacpp\"]}]}", false},
+        {"{\"data\":[{\"id\":\"llamacpp\"}]}", false},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct models_list list;
+        CHECK_EQ(models_list_read(slice_str(cases[i].body), &list), STATUS_OK);
+        CHECK_EQ(list.models[0].ignores_name, cases[i].ignores_name);
+        models_list_free(&list);
+    }
 }

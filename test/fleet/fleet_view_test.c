@@ -29,6 +29,13 @@ static void serve(uint32_t backend, const char *first, const char *second)
     fleet_set_models(fleet, backends[backend], models, second == NULL ? 1 : 2);
 }
 
+// A list as llama-server has it.
+static void serve_whatever(uint32_t backend, const char *name)
+{
+    struct fleet_model model = {.name = name, .document = "{}", .ignores_name = true};
+    fleet_set_models(fleet, backends[backend], &model, 1);
+}
+
 // The backends that serve `model`, as "ab"; "-" when none does, "" when there are none.
 static const char *who(const char *model)
 {
@@ -103,6 +110,112 @@ TEST(an_empty_fleet_does_not_know_which_models_it_serves)
     fleet_destroy(&fleet);
 }
 
+TEST(any_name_is_accepted_where_every_engine_ignores_it)
+{
+    set_up();
+    serve(2, "o", NULL);
+    serve_whatever(0, "m");
+    CHECK_STR(who("other"), "b"); // which has yet to say what it serves
+    serve_whatever(1, "m");
+    CHECK_STR(who("other"), "ab");
+    CHECK_STR(who("o"), "c");
+    serve(1, "m", NULL);
+    CHECK_STR(who("other"), "-");
+    serve_whatever(1, "n");
+    CHECK_STR(who("other"), "-"); // which of the two?
+    serve_whatever(1, "m");
+    fleet_set_any_name(fleet, FLEET_ANY_NAME_OFF);
+    CHECK_STR(who("other"), "-");
+    fleet_set_any_name(fleet, FLEET_ANY_NAME_AUTO);
+    CHECK_STR(who("other"), "ab");
+    fleet_destroy(&fleet);
+}
+
+TEST(a_list_of_several_models_means_that_the_engine_reads_the_name)
+{
+    struct fleet_model models[] = {
+        {.name = "m", .document = "{}", .ignores_name = true},
+        {.name = "sql", .document = "{}", .is_adapter = true, .ignores_name = true},
+    };
+    set_up();
+    serve(2, "o", NULL);
+    serve_whatever(0, "m");
+    fleet_set_models(fleet, backends[1], models, 2);
+    CHECK_STR(who("other"), "-");
+    fleet_destroy(&fleet);
+}
+
+TEST(a_backend_that_is_down_and_was_never_asked_does_not_keep_names_from_the_others)
+{
+    set_up();
+    serve(2, "o", NULL);
+    serve_whatever(0, "m");
+    backend_set_probe(backends[1], BACKEND_PROBE_DOWN, 0);
+    fleet_touch(fleet);
+    CHECK_STR(who("other"), "ab");
+    serve(1, "n", NULL); // now it was asked
+    CHECK_STR(who("other"), "-");
+    fleet_destroy(&fleet);
+}
+
+TEST(names_that_the_operator_lists_are_the_only_ones_until_any_name_is_on)
+{
+    static const char *const names[] = {"mine"};
+    struct fleet_model model = {.name = "m", .document = "{}", .ignores_name = true};
+    set_up();
+    for (uint32_t i = 0; i < 2; i++) {
+        fleet_remove(fleet, backends[i]);
+    }
+    serve(2, "o", NULL);
+    struct backend *backend = fleet_add(
+        fleet, &(struct fleet_spec){
+                   .url = "http://d", .host = "h", .weight = 1, .models = names, .model_count = 1});
+    fleet_set_models(fleet, backend, &model, 1);
+    CHECK_STR(who("other"), "-");
+    fleet_set_any_name(fleet, FLEET_ANY_NAME_ON);
+    CHECK_STR(who("other"), "d");
+    fleet_destroy(&fleet);
+}
+
+TEST(any_name_is_that_of_the_only_model_of_the_first_pool)
+{
+    set_up();
+    fleet_set_any_name(fleet, FLEET_ANY_NAME_ON);
+    serve(0, "m", NULL);
+    serve(2, "o", NULL);
+    CHECK_STR(who("other"), "ab"); // b may serve it too
+    serve(1, "m", NULL);
+    CHECK_STR(who("other"), "ab");
+    const struct fleet_view *view = fleet_view(fleet);
+    CHECK(slice_is(fleet_view_served(view, slice_str("other")), "m"));
+    CHECK(slice_is(fleet_view_served(view, slice_str("m")), "m"));
+    CHECK(slice_is(fleet_view_served(view, slice_str("o")), "o"));
+    CHECK_EQ(fleet_view_served(view, (struct slice){0}).size, 0);
+    // An adapter is reached by its own name alone.
+    struct fleet_model models[] = {{.name = "m", .document = "{}"},
+                                   {.name = "sql", .document = "{}", .is_adapter = true}};
+    fleet_set_models(fleet, backends[1], models, 2);
+    CHECK_STR(who("sql"), "b");
+    CHECK_STR(who("other"), "ab");
+    serve(1, "m", "n");
+    CHECK_STR(who("other"), "-");
+    CHECK(slice_is(fleet_view_served(fleet_view(fleet), slice_str("other")), "other"));
+    fleet_destroy(&fleet);
+}
+
+TEST(an_unknown_name_goes_to_another_pool_while_that_may_serve_it)
+{
+    set_up();
+    fleet_set_any_name(fleet, FLEET_ANY_NAME_ON);
+    serve(0, "m", NULL);
+    serve(1, "m", NULL);
+    CHECK_STR(who("other"), "c");
+    CHECK(slice_is(fleet_view_served(fleet_view(fleet), slice_str("other")), "other"));
+    serve(2, "o", NULL);
+    CHECK_STR(who("other"), "ab");
+    fleet_destroy(&fleet);
+}
+
 TEST(a_model_belongs_to_the_pool_that_names_it_or_to_the_first)
 {
     set_up();
@@ -169,6 +282,8 @@ struct twin_list {
 // The same fleet, kept plainly and searched from end to end.
 struct twin {
     uint32_t pool[twin_backends];
+    bool ignores_name[twin_backends];
+    enum fleet_any_name any_name;
     struct twin_list serves[twin_backends];
     struct twin_list configured[twin_pools];
 };
@@ -216,6 +331,30 @@ static bool twin_members(const struct twin *twin, uint32_t pool, uint32_t model,
     return count > 0;
 }
 
+// The model that takes any name; twin_models: none does.
+static uint32_t twin_only_model(const struct twin *twin)
+{
+    bool is_on = twin->any_name == FLEET_ANY_NAME_ON;
+    uint32_t only = twin_models;
+
+    if (twin->any_name == FLEET_ANY_NAME_AUTO) {
+        uint32_t readers = 0;
+        for (uint32_t i = 0; i < twin_backends; i++) {
+            bool ignores_name = twin->serves[i].count == 1 && twin->ignores_name[i];
+            is_on |= twin->pool[i] == 0 && ignores_name;
+            readers += twin->pool[i] == 0 && !ignores_name;
+        }
+        is_on &= readers == 0;
+    }
+    for (uint32_t m = 0; is_on && m < twin_models; m++) {
+        if (twin_pool_of(twin, m) == 0 && only < twin_models) {
+            return twin_models;
+        }
+        only = twin_pool_of(twin, m) == 0 ? m : only;
+    }
+    return only;
+}
+
 static const char *twin_who(const struct twin *twin, uint32_t model)
 {
     static char names[twin_backends + 1];
@@ -228,10 +367,14 @@ static const char *twin_who(const struct twin *twin, uint32_t model)
     }
     for (pool = 0; pool < twin_pools; pool++) {
         if (twin_members(twin, pool, model, TWIN_WILDCARD, names)) {
-            return names;
+            break;
         }
     }
-    return "-";
+    uint32_t only = pool == 0 || pool == twin_pools ? twin_only_model(twin) : twin_models;
+    if (only < twin_models) {
+        return twin_who(twin, only);
+    }
+    return pool < twin_pools ? names : "-";
 }
 
 static struct twin_list twin_draw(struct rng *rng, const char *names[twin_list_max])
@@ -248,11 +391,12 @@ static void twin_start(struct twin *twin, struct rng *rng)
 {
     const char *names[twin_list_max];
 
-    *twin = (struct twin){0};
+    *twin = (struct twin){.any_name = (enum fleet_any_name)rng_below(rng, 3)};
     fleet = fleet_create(
         &(struct fleet_limits){.backend_count_max = twin_backends, .pool_count = twin_pools},
         &reclaim);
     ASSERT(fleet != NULL);
+    fleet_set_any_name(fleet, twin->any_name);
     for (uint32_t p = 0; p < twin_pools; p++) {
         if (rng_below(rng, 3) == 0) {
             twin->configured[p] = twin_draw(rng, names);
@@ -266,11 +410,13 @@ static void twin_start(struct twin *twin, struct rng *rng)
         struct backend *backend = fleet_add(
             fleet,
             &(struct fleet_spec){.url = url, .host = "h", .weight = 1, .pool = twin->pool[i]});
+        twin->ignores_name[i] = rng_below(rng, 4) != 0;
         if (rng_below(rng, 4) != 0) {
             struct fleet_model models[twin_list_max];
             twin->serves[i] = twin_draw(rng, names);
             for (uint32_t m = 0; m < twin->serves[i].count; m++) {
-                models[m] = (struct fleet_model){.name = names[m], .document = names[m]};
+                models[m] = (struct fleet_model){
+                    .name = names[m], .document = names[m], .ignores_name = twin->ignores_name[i]};
             }
             fleet_set_models(fleet, backend, models, twin->serves[i].count);
         }

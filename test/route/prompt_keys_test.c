@@ -48,6 +48,52 @@ TEST(a_prompt_has_a_key_for_each_whole_block)
     tear_down();
 }
 
+// The three backends of the fixture, all with one model, which takes any name.
+static void accept_any_name(void)
+{
+    static const struct fleet_model model = {.name = "m", .document = "{}"};
+    for (uint32_t i = 0; i < 3; i++) {
+        fleet_remove(fleet, backends[i]);
+        backends[i] =
+            fleet_add(fleet, &(struct fleet_spec){.url = "http://d", .host = "h", .weight = 1});
+        fleet_set_models(fleet, backends[i], &model, 1);
+    }
+    fleet_set_any_name(fleet, FLEET_ANY_NAME_ON);
+    ASSERT(fleet_publish(fleet));
+}
+
+// Otherwise one prompt under two names would be looked for in two places.
+TEST(a_made_up_name_has_the_keys_of_the_model_that_serves_it)
+{
+    static const char format[] =
+        "{\"model\":\"%s\",\"prompt\":\"0123456789012345678901234567890123456789012345678901234567"
+        "8901234567890123456789\"}";
+    char body[256];
+    uint64_t key;
+    set_up(&policy_prefix_cost);
+    for (int round = 0; round < 2; round++) {
+        struct route_input input = {.api = PROMPT_COMPLETION};
+        struct route_request out;
+        snprintf(body, sizeof(body), format, "m");
+        input.body = slice_str(body);
+        route_read(route, fleet_view(fleet), &input, &out);
+        CHECK_EQ(out.key_count, 1);
+        key = out.keys[0];
+        snprintf(body, sizeof(body), format, "gpt-4");
+        input.body = slice_str(body);
+        route_read(route, fleet_view(fleet), &input, &out);
+        CHECK(slice_is(out.model, "gpt-4"));
+        CHECK(slice_is(out.served, round == 0 ? "gpt-4" : "m"));
+        CHECK_EQ(out.key_count, round);
+        CHECK(round == 0 || out.keys[0] == key);
+        if (round == 0) {
+            accept_any_name();
+        }
+    }
+    CHECK_EQ(read_ids("gpt-4").keys[0], read_ids("m").keys[0]);
+    tear_down();
+}
+
 static void set_up_with_dialect(const struct policy *policy, struct dialect_options options)
 {
     static const char *const model = "m";
@@ -160,6 +206,19 @@ TEST(ids_are_wanted_if_the_policy_reads_prompts_or_ids_are_forwarded)
         CHECK(!wants_ids(PROMPT_COMPLETION, "nonsense"));
         tear_down_with_dialect();
     }
+}
+
+TEST(a_made_up_name_has_the_dialect_of_the_model_that_serves_it)
+{
+    static const char body[] = "{\"model\":\"gpt-4\",\"prompt\":\"abcdefghijk\"}";
+    set_up_with_dialect(&policy_round_robin, (struct dialect_options){.forwards_ids = true});
+    CHECK(!wants_ids(PROMPT_COMPLETION, body));
+    accept_any_name();
+    CHECK(wants_ids(PROMPT_COMPLETION, body));
+    struct route_request out = read_body(PROMPT_COMPLETION, body);
+    CHECK(out.dialect == tiny.set.dialects[0]);
+    CHECK_EQ(out.id_count, 12);
+    tear_down_with_dialect();
 }
 
 TEST(the_model_alone_is_read_without_keys)
