@@ -191,6 +191,9 @@ static struct admin_result admin_explain(const struct admin_call *call, struct j
 
     query_find(call->request->target, "path", &request.path);
     explain_write(call->options, &request, json, &result.problem);
+    if (result.problem == HTTP_PROBLEM_NO_SUCH_MODEL) {
+        return admin_refuse(call, result.problem, fleet_view(call->options->fleet)->models_hint);
+    }
     return result;
 }
 

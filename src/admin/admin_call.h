@@ -36,7 +36,7 @@ typedef struct admin_result admin_handler(const struct admin_call *call, struct 
 
 enum {
     admin_head_size_max = 256, // of a response
-    admin_reason_size_max = 512,
+    admin_reason_size_max = 1024,
 };
 
 static inline struct admin_result admin_done(uint16_t status)

@@ -88,7 +88,7 @@ const struct step *choose_run(struct exchange *x)
     case ROUTE_CHOSEN:
         break;
     case ROUTE_NO_SUCH_MODEL:
-        return respond_problem(x, HTTP_PROBLEM_NO_SUCH_MODEL, request.model);
+        return respond_no_such_model(x, request.model);
     case ROUTE_NO_BACKEND:
         return choose_none(x);
     }

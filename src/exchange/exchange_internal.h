@@ -185,4 +185,6 @@ void response_write_head(struct exchange *x, const struct http_head *head);
 // Our own response instead of a backend's.
 const struct step *respond_problem(struct exchange *x, enum http_problem problem,
                                    struct slice detail);
+// A 404 that names the models that exist.
+const struct step *respond_no_such_model(struct exchange *x, struct slice model);
 const struct step *respond_document(struct exchange *x, struct slice document);

@@ -81,7 +81,7 @@ static const struct step *receive_models_request(struct exchange *x)
     // All backends of a model without a document are down, or its pool is empty.
     bool may_come_back = model != NULL || view->member_count == 0;
     return may_come_back ? respond_problem(x, HTTP_PROBLEM_NO_BACKEND, no_detail)
-                         : respond_problem(x, HTTP_PROBLEM_NO_SUCH_MODEL, name);
+                         : respond_no_such_model(x, name);
 }
 
 static bool receive_is_blocked(const struct exchange *x)

@@ -4,12 +4,17 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "config/config.h"
 #include "exchange/account.h"
 #include "exchange/exchange_internal.h"
+#include "fleet/fleet.h"
 
 // Seconds, in the Retry-After of a 503.
 enum { retry_after_s = 1 };
+
+// Of the name of an unknown model; the rest of a longer one is left out.
+enum { named_model_size_max = 192 };
 
 static const struct step *respond_begin(struct exchange *x)
 {
@@ -53,6 +58,18 @@ const struct step *respond_problem(struct exchange *x, enum http_problem problem
     account_problem(x, http_problem_code(problem));
     account_status(x, status);
     return respond_begin(x);
+}
+
+const struct step *respond_no_such_model(struct exchange *x, struct slice model)
+{
+    char space[named_model_size_max + sizeof("; ") + fleet_hint_size_max];
+    struct text detail = text_over(space, sizeof(space));
+
+    text_add(&detail, utf8_cut(model, named_model_size_max));
+    text_add_str(&detail, "; ");
+    text_add_str(&detail, x->worker->view->models_hint);
+    ASSERT(!detail.overflow);
+    return respond_problem(x, HTTP_PROBLEM_NO_SUCH_MODEL, text_slice(&detail));
 }
 
 // The document is copied: the view that it belongs to may go while the client reads.

@@ -26,6 +26,9 @@ struct reclaim;
 // A constant, so that views and plans of different age agree on it.
 enum { fleet_pool_count_max = 64 };
 
+// Bytes of view->models_hint with its NUL.
+enum { fleet_hint_size_max = 768 };
+
 // Whether the only model of the first pool takes requests for unknown models.
 enum fleet_any_name {
     FLEET_ANY_NAME_AUTO, // if the engines of the pool are known to ignore the name
@@ -99,8 +102,9 @@ struct fleet_view {
     uint32_t model_mask;
     const struct fleet_view_model *only_model; // takes requests for unknown models; NULL: none does
     char *models_document;                     // the response to GET /v1/models
-    bool has_healthy;                          // some member is not known to be down
-    char *strings;                             // holds the names and documents
+    char *models_hint; // for people who named an unknown model: some names, and an option
+    bool has_healthy;  // some member is not known to be down
+    char *strings;     // holds the names and documents
 };
 
 // NULL when memory is short.  Keeps `reclaim`.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A view is built in linear passes over all names: members and pools; each distinct model; how many
-// members serve each model, then which; the document that lists them.  The keeper builds it when
-// something changed; the admin API waits meanwhile.
+// members serve each model, then which; the document that lists them, and the hint that names some.
+// The keeper builds it when something changed; the admin API waits meanwhile.
 
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "fleet/fleet_internal.h"
 
 #include <stdio.h>
@@ -20,6 +21,9 @@ enum {
     model_count_max = 65536,
     // Members with unknown models are listed under every model of their pool: entries in all.
     wildcard_list_size_max = 1 << 22,
+    // Of the hint.
+    hint_names_max = 8,
+    hint_name_size_max = 64,
 };
 
 static const uint32_t nowhere = UINT32_MAX;
@@ -104,12 +108,13 @@ static bool build_start(struct view_build *build, struct sizes sizes)
     view->strings = build->strings = malloc(sizes.strings_size + 1);
     view->models_document =
         malloc(sizes.strings_size + sizes.names + sizeof(list_open) + sizeof(list_close));
+    view->models_hint = malloc(fleet_hint_size_max);
     view->pool_count = fleet->limits.pool_count;
     view->model_mask = table_size - 1;
     view->generation = fleet->generation + 1;
     return build->places != NULL && build->marks != NULL && view->members != NULL &&
            view->pools != NULL && view->models != NULL && view->strings != NULL &&
-           view->models_document != NULL;
+           view->models_document != NULL && view->models_hint != NULL;
 }
 
 static void add_members(struct view_build *build)
@@ -400,43 +405,105 @@ static void add_only_model(struct view_build *build)
     }
 }
 
-// Writes a model's document once, however many serve it.
-static void list_model(struct view_build *build, uint32_t place, struct text *out)
-{
-    if (place == nowhere || build->view->models[place].document == NULL ||
-        build->marks[place] != 0) {
-        return;
-    }
-    build->marks[place] = 1;
-    text_add_str(out, out->size > sizeof(list_open) - 1 ? "," : "");
-    text_add_str(out, build->view->models[place].document);
-}
+typedef void list_fn(const struct fleet_view_model *model, uint32_t position, struct text *out);
 
-// In the order of the backends, so that the list does not change its order with every hash.
-static void write_document(struct view_build *build, size_t capacity)
+// Calls `list` once for each model, in the order of the backends, so that the order does not change
+// with every hash.  Returns how many there are.
+static uint32_t view_list_models(struct view_build *build, list_fn *list, struct text *out)
 {
     const struct fleet *fleet = build->fleet;
-    struct fleet_view *view = build->view;
-    struct text out = text_over(view->models_document, capacity);
+    const struct fleet_view *view = build->view;
     const uint32_t *places = build->places;
+    uint32_t count = 0;
 
     memset(build->marks, 0, (view->model_mask + 1) * sizeof(*build->marks));
-    text_add_str(&out, list_open);
     for (uint32_t i = 0; i < fleet->entry_count; i++) {
-        for (uint32_t m = 0; m < fleet->entries[i].model_count; m++) {
-            list_model(build, *places++, &out);
+        for (uint32_t m = 0; m < fleet->entries[i].model_count; m++, places++) {
+            if (*places != nowhere && build->marks[*places] == 0) {
+                build->marks[*places] = 1;
+                list(&view->models[*places], count++, out);
+            }
         }
     }
     for (uint32_t p = 0; p < fleet->limits.pool_count; p++) {
         for (uint32_t m = 0; m < fleet->pools[p].count; m++) {
             const struct fleet_view_model *model =
                 view_model_place(view, slice_str(fleet->pools[p].models[m].name));
-            list_model(build, (uint32_t)(model - view->models), &out);
+            uint32_t *mark = &build->marks[model - view->models];
+            if (model->name != NULL && *mark == 0) {
+                *mark = 1;
+                list(model, count++, out);
+            }
         }
     }
+    return count;
+}
+
+static void list_document(const struct fleet_view_model *model, uint32_t position, struct text *out)
+{
+    (void)position; // models without a document count too
+    if (model->document != NULL) {
+        text_add_str(out, out->size > sizeof(list_open) - 1 ? "," : "");
+        text_add_str(out, model->document);
+    }
+}
+
+static void write_document(struct view_build *build, size_t capacity)
+{
+    struct text out = text_over(build->view->models_document, capacity);
+
+    text_add_str(&out, list_open);
+    view_list_models(build, list_document, &out);
     text_add_str(&out, list_close);
     ASSERT(!out.overflow);
-    view->models_document[out.size] = '\0';
+    build->view->models_document[out.size] = '\0';
+}
+
+static void hint_add_name(const struct fleet_view_model *model, struct text *out)
+{
+    struct slice name = slice_str(model->name);
+    struct slice start = utf8_cut(name, hint_name_size_max);
+    text_add(out, start);
+    text_add_str(out, start.size < name.size ? "..." : "");
+}
+
+static void list_name(const struct fleet_view_model *model, uint32_t position, struct text *out)
+{
+    if (position < hint_names_max) {
+        text_add_str(out, position > 0 ? ", " : "");
+        hint_add_name(model, out);
+    }
+}
+
+static void hint_add_option(const struct fleet_view *view, struct text *out)
+{
+    const struct fleet_view_model *single = view_single_model(view);
+
+    if (single == NULL) {
+        text_add_str(out, " (names that engines accept but do not list go into pools.models)");
+        return;
+    }
+    text_add_str(out, " (with models.any_name: on, ");
+    hint_add_name(single, out);
+    text_add_str(out, " takes any name)");
+}
+
+// "the models are a, b and 3 more (an option)".
+static void write_hint(struct view_build *build)
+{
+    char space[fleet_hint_size_max];
+    struct text names = text_over(space, sizeof(space));
+    struct text out = text_over(build->view->models_hint, fleet_hint_size_max - 1);
+    uint32_t count = view_list_models(build, list_name, &names);
+
+    text_add_str(&out, count == 1 ? "the only model is " : "the models are ");
+    text_add(&out, text_slice(&names));
+    if (count > hint_names_max) {
+        text_add_format(&out, " and %u more", count - hint_names_max);
+    }
+    hint_add_option(build->view, &out);
+    ASSERT(!names.overflow && !out.overflow);
+    build->view->models_hint[out.size] = '\0';
 }
 
 struct fleet_view *fleet_view_build(const struct fleet *fleet)
@@ -454,6 +521,7 @@ struct fleet_view *fleet_view_build(const struct fleet *fleet)
     if (built) {
         add_only_model(&build);
         write_document(&build, sizes.strings_size + sizes.names + sizeof(list_open) + 1);
+        write_hint(&build);
     } else {
         fleet_view_destroy(&build.view);
     }
@@ -476,6 +544,7 @@ void fleet_view_destroy(struct fleet_view **view_ptr)
     free(view->lists);
     free(view->strings);
     free(view->models_document);
+    free(view->models_hint);
     free(view);
 }
 

@@ -81,6 +81,30 @@ def test_an_unknown_model_is_404(standin, warmpath, path):
     assert a.targets() == ["/x"]
 
 
+def no_such_model(router, name):
+    """The message of a 404."""
+    response = router.post("/v1/embeddings", {"model": name, "input": "x"})
+    assert response.status == 404 and response.error()["code"] == "model_not_found"
+    return response.error()["message"]
+
+
+def test_a_404_names_the_models_that_exist_and_the_option(standin, warmpath):
+    a = standin("a", models=['say "m1"'])
+    router = learned(warmpath(a, **LEARNS), a)
+    assert no_such_model(router, "m9") == (
+        'No backend serves the model: m9; the only model is say "m1" '
+        '(with models.any_name: on, say "m1" takes any name)')
+    response = router.get("/v1/models/m9")
+    assert response.status == 404 and 'say "m1"' in response.error()["message"]
+    response = router.admin("POST", "/explain", {"model": "m9", "messages": []})
+    assert response.status == 404 and "the only model is" in response.error()["message"]
+    a.models = [f"m{number}-{'é' * 300}" for number in range(12)]
+    learned(router, a)
+    message = no_such_model(router, "\x01" * 500)
+    assert all(f"m{number}-é" in message for number in range(8)) and "m8" not in message
+    assert " and 4 more (names that engines accept but do not list go into pools.models)" in message
+
+
 @pytest.mark.parametrize("name", ["m1 ", "M1", "m", "m11", "m1\n", "\u043c1"])
 def test_names_match_exactly(standin, warmpath, name):
     a = standin("a", models=["m1"])
@@ -143,7 +167,7 @@ def test_an_empty_list_means_unknown_models(standin, warmpath):
     assert router.stderr().count(f"backend {a.url}: list of models: empty; it gets requests for any\n") == 1
     a.models = ["m1"]
     eventually(lambda: models(router) == {"m1", "m2"}, "the new list")
-    assert router.post("/v1/embeddings", {"model": "anything", "input": "x"}).status == 404
+    assert "the models are m1, m2 " in no_such_model(router, "anything")
     assert router.stderr().count("list of models: empty") == 1
 
 
@@ -211,7 +235,7 @@ backends:
 """, **LEARNS)
     assert asks(router, "mine", 1) == {engine.url}
     eventually(lambda: sum(probe.path == "/v1/models" for probe in list(engine.probes)) >= 2, "its list was read")
-    assert router.post("/v1/embeddings", {"model": "m", "input": "x"}).status == 404
+    assert "the only model is mine (with models.any_name: on, " in no_such_model(router, "m")
 
 
 def test_without_learning_every_backend_takes_any_model(standin, warmpath):
@@ -301,7 +325,7 @@ backends:
                      router.get("/v1/models/large-model")):
         assert (response.status, response.error()["code"]) == (503, "no_backend")
         assert response.header("retry-after") == "1"
-    assert router.post("/v1/embeddings", {"model": "m9", "input": "x"}).status == 404
+    assert "the models are m, large-model " in no_such_model(router, "m9")
 
 
 def test_a_list_of_any_length_is_passed_on(standin, warmpath):

@@ -66,3 +66,49 @@ TEST(an_empty_fleet_is_503_at_once)
     CHECK(rig_has_no_call(&rig));
     CHECK(rig_stop(&rig));
 }
+
+TEST(a_404_names_the_models_that_exist)
+{
+    static const struct fleet_model models[] = {{.name = "a\"b", .document = "{}"},
+                                                {.name = "c", .document = "{}"}};
+    static const char *const requests[] = {
+        POST "content-length: 13\r\n\r\n{\"model\":\"n\"}",
+        "GET /v1/models/n HTTP/1.1\r\nhost: h\r\nx-request-id: r\r\n\r\n",
+    };
+    char answer[4096];
+    CHECK(rig_start(&rig, &(struct rig_options){0}));
+    fleet_set_models(rig.fleet, rig.backends[0].backend, models, 2);
+    CHECK(rig_publish(&rig));
+    for (size_t i = 0; i < ARRAY_COUNT(requests); i++) {
+        struct peer *client = rig_connect(&rig);
+        CHECK(peer_send(client, requests[i]));
+        CHECK(peer_read_head(client, answer, sizeof(answer)));
+        CHECK(strstr(answer, "HTTP/1.1 404 ") == answer);
+        CHECK(peer_expect(
+            client, "{\"error\":{\"message\":\"No backend serves the model: n; the models are "
+                    "a\\\"b, c (names that engines accept but do not list go into pools.models)"
+                    "\",\"type\":\"invalid_request_error\",\"param\":null,"
+                    "\"code\":\"model_not_found\"}}"));
+        peer_close(client);
+    }
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_404_for_a_very_long_name_fits)
+{
+    static const struct fleet_model model = {.name = "m", .document = "{}"};
+    char request[4096];
+    char name[512 * 6 + 1] = "";
+    CHECK(rig_start(&rig, &(struct rig_options){0}));
+    fleet_set_models(rig.fleet, rig.backends[0].backend, &model, 1);
+    CHECK(rig_publish(&rig));
+    for (uint32_t i = 0; i < 512; i++) {
+        memcpy(name + (size_t)i * 6, "\\u0001", 7);
+    }
+    snprintf(request, sizeof(request), POST "content-length: %zu\r\n\r\n{\"model\":\"%s\"}",
+             strlen(name) + strlen("{\"model\":\"\"}"), name);
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, request));
+    CHECK(peer_expect_problem(client, 404, "model_not_found"));
+    CHECK(rig_stop(&rig));
+}

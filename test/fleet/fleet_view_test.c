@@ -216,6 +216,58 @@ TEST(an_unknown_name_goes_to_another_pool_while_that_may_serve_it)
     fleet_destroy(&fleet);
 }
 
+static const char *hint(void)
+{
+    ASSERT(fleet_publish(fleet));
+    return fleet_view(fleet)->models_hint;
+}
+
+TEST(the_hint_names_the_models_and_the_option)
+{
+    const char *names[] = {"p"};
+    set_up();
+    serve(0, "m", NULL);
+    serve(1, "m", NULL);
+    CHECK_STR(hint(), "the only model is m (with models.any_name: on, m takes any name)");
+    serve(2, "o", NULL);
+    CHECK_STR(hint(), "the models are m, o (with models.any_name: on, m takes any name)");
+    serve(1, "n", "m");
+    fleet_set_pool_models(fleet, 1, names, 1);
+    CHECK_STR(hint(), "the models are m, n, o, p (names that engines accept but do not list go "
+                      "into pools.models)");
+    fleet_destroy(&fleet);
+}
+
+TEST(the_hint_is_short_however_many_and_long_the_names_are)
+{
+    enum { count = 1000, size = 600 };
+    static char names[count][size];
+    static struct fleet_model models[count];
+    set_up();
+    for (uint32_t i = 0; i < count; i++) {
+        // Characters of two bytes, from an odd place on.
+        snprintf(names[i], size, "%03u", i);
+        for (uint32_t at = 3; at + 2 < size; at += 2) {
+            memcpy(&names[i][at], "\xc3\xa9", 3);
+        }
+        models[i] = (struct fleet_model){.name = names[i], .document = "{}"};
+    }
+    fleet_set_models(fleet, backends[0], models, count);
+    CHECK(strlen(hint()) < fleet_hint_size_max);
+    CHECK(strstr(hint(), "the models are 000\xc3\xa9") == hint());
+    CHECK(strstr(hint(), "\xc3\xa9..., 001\xc3\xa9") != NULL);
+    CHECK(strstr(hint(), "\xc3.") == NULL);
+    CHECK(strstr(hint(), "... and 992 more (") != NULL);
+    for (uint32_t i = 1; i < count; i++) {
+        models[i].is_adapter = true;
+    }
+    fleet_set_models(fleet, backends[0], NULL, 0);
+    fleet_set_models(fleet, backends[0], models, count);
+    CHECK(strstr(hint(), "... and 992 more (with models.any_name: on, 000\xc3\xa9") != NULL);
+    CHECK(strlen(hint()) < fleet_hint_size_max);
+    fleet_destroy(&fleet);
+}
+
 TEST(a_model_belongs_to_the_pool_that_names_it_or_to_the_first)
 {
     set_up();
