@@ -80,6 +80,10 @@ struct backend {
     char *events_replay; // the endpoint that replays missed ones; NULL: none
     char *events_topic;  // prefix of its topic; "": any
 
+    // The keeper's own.
+    bool is_doubted;  // its last look found no progress
+    bool was_stalled; // as it was logged last
+
     // Written and read by all workers and by the prober.
     struct {
         _Alignas(64) atomic_uint in_flight; // one cache line but for the last word
@@ -104,10 +108,6 @@ struct backend {
     struct truth truth;       // as well
     struct refusals refusals; // as well
     struct progress progress; // as well
-
-    // The keeper's own.
-    bool is_doubted;  // its last look found no progress
-    bool was_stalled; // as it was logged last
 };
 
 // Whether its KV events are polled (feed/kv_poller.h), not published.
