@@ -186,7 +186,8 @@ struct config {
 
     struct {
         uint32_t attempts;
-        uint32_t backoff; // ms
+        struct config_list on; // statuses in digits
+        uint32_t backoff;      // ms
         uint32_t budget_percent;
         uint32_t budget_min; // retries that are always in the budget, per 10 s and worker
     } retry;

@@ -148,6 +148,9 @@ void attempt_judge(struct exchange *x, enum backend_outcome outcome);
 // Ends the attempt without blaming the backend: our own memory is short.
 const struct step *attempt_starved(struct exchange *x, const char *what);
 
+// Whether retry.on has the status.
+bool retry_is_for_status(const struct exchange *x, uint16_t status);
+
 // Whether a failure of that kind may be followed by another attempt; yes spends of the budget.
 bool retry_is_allowed(struct exchange *x, enum hop_failure failure);
 

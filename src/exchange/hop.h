@@ -40,9 +40,9 @@ enum hop_news {
 enum hop_failure {
     HOP_UNREACHABLE,
     HOP_CONNECT_TIMEOUT,
-    HOP_RESET,   // after the request was sent, perhaps in part
-    HOP_BUSY,    // 429 or 503
-    HOP_REFUSED, // a response without output, where others may produce some
+    HOP_RESET,      // after the request was sent, perhaps in part
+    HOP_BAD_STATUS, // a response whose status retry.on lists
+    HOP_REFUSED,    // a response without output, where others may produce some
     HOP_INVALID,
     HOP_FIRST_BYTE_TIMEOUT,
 };

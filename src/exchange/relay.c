@@ -180,9 +180,13 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
     ASSERT(x->hop.head == head && !x->response.has_begun);
     if (relay_is_busy(head->status)) {
         relay_note_busy(x, head);
-        if (retry_is_allowed(x, HOP_BUSY)) {
-            return retry_elsewhere(x);
+    }
+    x->hop.is_fault = relay_is_fault(head->status);
+    if (retry_is_for_status(x, head->status) && retry_is_allowed(x, HOP_BAD_STATUS)) {
+        if (x->hop.is_fault) {
+            attempt_judge(x, BACKEND_FAULT);
         }
+        return retry_elsewhere(x);
     }
     if (verdict_asks_another(x, head->status)) {
         return retry_elsewhere(x);
@@ -191,7 +195,6 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
         exchange_abort(x);
         return NULL;
     }
-    x->hop.is_fault = relay_is_fault(head->status);
     account_head(x, head->status);
     attempt_judge(x, x->hop.is_fault ? BACKEND_FAULT : BACKEND_RESPONDING);
     http_head_response_framing(head, x->is_head_request);

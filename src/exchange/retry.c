@@ -25,7 +25,7 @@ static const struct {
     [HOP_UNREACHABLE] = {true, true, true, HTTP_PROBLEM_UNREACHABLE},
     [HOP_CONNECT_TIMEOUT] = {true, true, true, HTTP_PROBLEM_CONNECT_TIMEOUT},
     [HOP_RESET] = {true, true, false, HTTP_PROBLEM_BAD_ANSWER},
-    [HOP_BUSY] = {false, true, false, HTTP_PROBLEM_NO_BACKEND},
+    [HOP_BAD_STATUS] = {false, true, false, HTTP_PROBLEM_NO_BACKEND},
     [HOP_REFUSED] = {false, true, false, HTTP_PROBLEM_NO_BACKEND},
     [HOP_INVALID] = {true, false, false, HTTP_PROBLEM_BAD_ANSWER},
     [HOP_FIRST_BYTE_TIMEOUT] = {true, false, false, HTTP_PROBLEM_FIRST_BYTE_TIMEOUT},
@@ -46,8 +46,8 @@ bool retry_is_allowed(struct exchange *x, enum hop_failure failure)
     struct route_input input = choose_input(x);
     route_read_model(x->worker->route, &input, &request);
     request.is_second = failure == HOP_REFUSED;
-    // A response is worth more to the client than a try at a backend that is down.
-    bool has_response = failure == HOP_BUSY || failure == HOP_REFUSED;
+    // An engine's own response is worth more to the client than a try at one that is down.
+    bool has_response = failure == HOP_BAD_STATUS || failure == HOP_REFUSED;
     enum backend_tier worst = has_response ? BACKEND_BUSY : BACKEND_DOWN;
     uint64_t now_ms = loop_now_ms(x->worker->loop);
     if (!route_has_more(x->worker->view, &request, &x->request->tried, worst, now_ms)) {
@@ -56,6 +56,22 @@ bool retry_is_allowed(struct exchange *x, enum hop_failure failure)
     struct retry_budget_rules budget = {config->retry.budget_percent, config->retry.budget_min};
     return failures[failure].is_free ||
            retry_budget_withdraw(&x->worker->retry_budget, &budget, now_ms);
+}
+
+bool retry_is_for_status(const struct exchange *x, uint16_t status)
+{
+    const struct config_list *statuses = &x->worker->config->retry.on;
+
+    if (status < 400) { // nearly all responses
+        return false;
+    }
+    for (uint32_t i = 0; i < statuses->count; i++) {
+        uint64_t listed;
+        if (slice_parse_u64(slice_str(statuses->items[i]), &listed) && listed == status) {
+            return true;
+        }
+    }
+    return false;
 }
 
 // Full jitter: many requests that failed together do not come back together.

@@ -73,6 +73,11 @@ TEST(default_limits_and_times_are_what_the_manual_promises)
     CHECK_EQ(config->health.eject_time_max, 30000);
     CHECK_EQ(config->health.stall_time, 10000);
     CHECK_EQ(config->retry.attempts, 3);
+    CHECK_EQ(config->retry.on.count, 4);
+    CHECK_STR(config->retry.on.items[0], "429");
+    CHECK_STR(config->retry.on.items[1], "502");
+    CHECK_STR(config->retry.on.items[2], "503");
+    CHECK_STR(config->retry.on.items[3], "504");
     CHECK_EQ(config->retry.backoff, 10);
     CHECK_EQ(config->retry.budget_percent, 20);
     CHECK_EQ(config->retry.budget_min, 100);
@@ -157,6 +162,7 @@ static const struct sample {
     {"health.eject_time_max", "9s", NULL, 9000, ""},
     {"health.stall_time", "9s", NULL, 9000, ""},
     {"retry.attempts", "9", NULL, 9, ""},
+    {"retry.on", "500", "500", 0, ""},
     {"retry.backoff", "9ms", NULL, 9, ""},
     {"retry.budget_percent", "9", NULL, 9, ""},
     {"retry.budget_min", "9", NULL, 9, ""},

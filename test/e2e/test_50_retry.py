@@ -127,7 +127,53 @@ def test_when_all_backends_are_busy_the_response_passes_unchanged(standin, warmp
     assert [len(engine.requests) for engine in engines] == [1, 1]
 
 
-@pytest.mark.parametrize("status", [400, 404, 413, 500, 502, 504])
+@pytest.mark.parametrize("status", [502, 504])
+def test_a_backend_that_reports_a_broken_engine_is_replaced(standin, warmpath, status):
+    bad, good = standin("bad"), standin("good")
+    bad.respond("/x", json_response(status, {"error": "no engine"}))
+    router = warmpath(bad, good, policy="round_robin", workers=1, **NO_EJECTION)
+    body = b"a body that must arrive twice, whole" * 100
+    for _ in range(4):
+        assert router.ask(request("POST", "/x", body=body)).json()["engine"] == "good"
+    assert len(bad.requests) >= 1 and all(seen.body == body for seen in bad.requests + good.requests)
+    # Retried or not, the response is a fault of the backend.
+    assert router.backend(bad)["failures"] == len(bad.requests)
+
+
+@pytest.mark.parametrize("status", [502, 504])
+def test_when_all_engines_are_broken_the_last_response_passes_unchanged(standin, warmpath, status):
+    engines = [standin(str(number)) for number in range(4)]
+    for engine in engines:
+        engine.respond("/x", json_response(status, {"says": engine.name}, "X-Why: broken"))
+    router = warmpath(*engines, retry_attempts=3, **NO_EJECTION)
+    response = router.get("/x")
+    assert (response.status, response.header("x-why")) == (status, "broken")
+    assert response.header("x-warmpath-backend") == engines[int(response.json()["says"])].url
+    assert sum(len(engine.requests) for engine in engines) == 3
+
+
+def test_a_status_is_not_retried_beyond_the_budget(standin, warmpath):
+    bad, good = standin("bad"), standin("good")
+    bad.respond("/x", json_response(502, {}))
+    router = warmpath(bad, good, policy="round_robin", workers=1, retry_budget_percent=0, retry_budget_min=1,
+                      retry_backoff=0, **NO_EJECTION)
+    statuses = [router.get("/x").status for _ in range(8)]
+    # Two retries are free, and one more every ten seconds.
+    assert statuses.count(502) == len(bad.requests) - 2 > 0, statuses
+
+
+def test_retried_statuses_eject_a_backend(standin, warmpath):
+    bad, good = standin("bad"), standin("good")
+    bad.respond("/x", json_response(502, {}))
+    router = warmpath(bad, good, policy="round_robin", workers=1, health_eject_failures=2, health_eject_time="60s",
+                      health_eject_time_max="60s", health_interval=0)
+    for _ in range(6):
+        assert router.get("/x").json()["engine"] == "good"
+    assert len(bad.requests) == 2
+    assert router.backend(bad)["state"] == "ejected"
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 500, 501])
 def test_other_responses_are_final(standin, warmpath, status):
     engines = [standin("0"), standin("1")]
     for engine in engines:
@@ -136,6 +182,35 @@ def test_other_responses_are_final(standin, warmpath, status):
     response = router.get("/x")
     assert response.status == status
     assert sum(len(engine.requests) for engine in engines) == 1
+
+
+def test_retry_on_says_which_statuses_are_retried(standin, warmpath):
+    bad, good = standin("bad"), standin("good")
+    for status in (429, 500, 502, 503, 504):
+        bad.respond(f"/{status}", json_response(status, {}))
+    router = warmpath(bad, good, policy="round_robin", workers=1, retry_on=[500, 504], **NO_EJECTION)
+    for status in (429, 500, 502, 503, 504):
+        # One of two requests meets the bad one first, unless that has just asked for a pause.
+        expected = {200} if status in (500, 504) else {200, status}
+        assert {router.get(f"/{status}").status for _ in range(2)} == expected, status
+        if status in (429, 503):
+            assert router.get(f"/{status}").json()["engine"] == "good"  # it is still noted as busy
+            eventually(lambda: router.backend(bad)["state"] == "up" and router.get("/free").json()["engine"] == "bad",
+                       "the pause of a second is over")
+            router.get("/free")  # the next one is the bad one's turn again
+
+
+def test_without_statuses_every_response_is_final(standin, warmpath):
+    bad, good = standin("bad"), standin("good")
+    bad.respond("/x", json_response(503, {}))
+    router = warmpath(workers=1, config=f"""
+policy: round_robin
+health: {{interval: 0}}
+retry:
+  on: []
+backends: [{bad.url}, {good.url}]
+""")
+    assert {router.get("/x").status for _ in range(2)} == {200, 503}
 
 
 def test_a_busy_backend_is_left_alone_as_long_as_it_asked(standin, warmpath):

@@ -114,6 +114,22 @@ def test_which_names_are_accepted_follows_the_file(standin, warmpath):
                    any_name)
 
 
+def test_the_statuses_that_are_retried_follow_the_file(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    a.respond("/x", plain_response(500, b""))
+    router = warmpath(workers=1, config=config(a, b, more="retry: {on: [502]}\n"))
+
+    def statuses():
+        return {router.get("/x").status for _ in range(2)}
+
+    assert statuses() == {200, 500}
+    reload(router, config(a, b, more="retry: {on: [500, 502]}\n"))
+    eventually(lambda: statuses() == {200}, "500 is retried")
+    reload(router, config(a, b, more="retry: {on: [501]}\n"))
+    eventually(lambda: 'retry.on: "501" is not a retryable status' in router.stderr(), "the error is logged")
+    assert statuses() == {200}
+
+
 def test_state_of_backends_that_stay_is_kept(standin, warmpath):
     a, b, c = (standin(name) for name in "abc")
     a.respond("/hold", STALL)

@@ -129,6 +129,61 @@ TEST(a_busy_backend_is_passed_over_and_then_left_in_peace)
     CHECK(rig_stop(&rig));
 }
 
+#define STATUS(code) "HTTP/1.1 " code " No\r\nx-request-id: r\r\ncontent-length: 1\r\n\r\n!"
+
+TEST(a_status_of_retry_on_is_retried_and_every_5xx_but_501_and_503_is_a_fault)
+{
+    static const struct {
+        const char *response;
+        bool is_retried;
+        bool is_fault;
+    } cases[] = {
+        {STATUS("404"), false, false}, {STATUS("429"), false, false}, {STATUS("500"), true, true},
+        {STATUS("501"), false, false}, {STATUS("502"), false, true},  {STATUS("503"), true, false},
+        {STATUS("504"), true, true},   {STATUS("505"), false, true},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        uint32_t first;
+        uint32_t second;
+        CHECK(rig_start(&rig, &(struct rig_options){.config = "retry: {on: [500, 503, 504]}",
+                                                    .backend_count = 2}));
+        struct peer *client = rig_connect(&rig);
+        CHECK(peer_send(client, RIG_GET));
+        struct peer *backend = rig_accept_any(&rig, &first);
+        CHECK(peer_expect(backend, RIG_GET));
+        CHECK(peer_send(backend, cases[i].response));
+        if (cases[i].is_retried) {
+            CHECK(serve(client, &second));
+            CHECK_EQ(second, 1 - first);
+        } else {
+            CHECK(peer_expect(client, cases[i].response));
+            CHECK(rig_has_no_call(&rig));
+        }
+        CHECK_EQ(faults(first), cases[i].is_fault);
+        CHECK_EQ(rig_totals(&rig).retry_count, cases[i].is_retried);
+        CHECK(rig_stop(&rig));
+    }
+}
+
+TEST(the_last_backend_left_passes_its_status_on)
+{
+    uint32_t index;
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "retry: {attempts: 5}\n"
+                                                          "health: {eject_failures: 0}",
+                                                .backend_count = 3}));
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, RIG_GET));
+    for (uint32_t i = 0; i < 3; i++) {
+        struct peer *backend = rig_accept_any(&rig, &index);
+        CHECK(peer_expect(backend, RIG_GET));
+        CHECK(peer_send(backend, i < 2 ? STATUS("502") : STATUS("504")));
+    }
+    CHECK(peer_expect(client, STATUS("504")));
+    CHECK_EQ(faults(0) + faults(1) + faults(2), 3);
+    CHECK_EQ(rig_totals(&rig).problem_count, 0);
+    CHECK(rig_stop(&rig));
+}
+
 // The backends in the order in which they got the request and reset it.
 static uint32_t reset_all(uint32_t order[rig_backend_count_max], struct peer *client, uint32_t most)
 {

@@ -330,6 +330,20 @@ static bool read_path(const struct config_option *option, const char *text, void
     return sound ? kind_read_string(option, text, field, why) : kind_refuse(option, text, why);
 }
 
+static bool read_retry_status(const struct config_option *option, const char *text, void *field,
+                              struct text *why)
+{
+    static const char *const statuses[] = {"429", "500", "502", "503", "504"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(statuses); i++) {
+        if (strcmp(text, statuses[i]) == 0) {
+            *(const char **)field = text;
+            return true;
+        }
+    }
+    return kind_refuse(option, text, why);
+}
+
 static bool is_letter_or_digit(char byte)
 {
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
@@ -432,6 +446,8 @@ KIND(path, "path", "PATH", read_path, "a path that starts with `/`, without spac
 // RFC 9110, 5.6.2: a token.
 KIND(header, "header name", "HEADER", kind_read_name, "the name of a header, without the colon",
      .marks = "!#$%&'*+-.^_`|~");
+KIND(retry_status, "retryable status", "STATUS", read_retry_status,
+     "`429`, `500`, `502`, `503` or `504`");
 KIND(name, "name", "NAME", kind_read_name, "letters, digits, `-`, `_` and `.`", .marks = "-_.");
 KIND(text, "text", "TEXT", kind_read_string, "any text on one line");
 KIND(file, "file", "FILE", kind_read_string, "the path of a file");

@@ -47,6 +47,7 @@ struct config_kind {
     X(event_source)                                                                                \
     X(path)                                                                                        \
     X(header)                                                                                      \
+    X(retry_status)                                                                                \
     X(name)                                                                                        \
     X(text)                                                                                        \
     X(file)                                                                                        \

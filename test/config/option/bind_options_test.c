@@ -119,6 +119,9 @@ TEST(lists_have_a_length_and_no_repetition)
               "f:1:16: dns.servers: takes a list of 0 to 8 values, not of 9");
     CHECK_STR(outcome("blocked_paths: [/a, /b, /a]\n"),
               "f:1:25: blocked_paths: \"/a\" is in the list twice");
+    CHECK_STR(outcome("retry:\n  on: [502, 501]\n"),
+              "f:2:13: retry.on: \"501\" is not a retryable status: write 429, 500, 502, 503 or "
+              "504");
     CHECK_STR(outcome("session_headers: []\n" BACKEND), "ok");
     CHECK_EQ(config->session_headers.count, 0);
 }

@@ -168,6 +168,18 @@ TEST(a_header_name_is_a_token)
     CHECK(string("session_headers", "") == NULL);
 }
 
+TEST(a_retryable_status_is_one_of_five)
+{
+    CHECK_STR(string("retry.on", "429"), "429");
+    CHECK_STR(string("retry.on", "500"), "500");
+    CHECK_STR(string("retry.on", "504"), "504");
+    CHECK(string("retry.on", "501") == NULL);
+    CHECK_STR(why_text, "\"501\" is not a retryable status: write 429, 500, 502, 503 or 504");
+    CHECK(string("retry.on", "5xx") == NULL);
+    CHECK(string("retry.on", " 502") == NULL);
+    CHECK(string("retry.on", "") == NULL);
+}
+
 TEST(a_secret_never_shows_in_the_message)
 {
     CHECK_STR(string("api_key", "sk-123"), "sk-123");
@@ -216,5 +228,5 @@ TEST(every_kind_has_words_for_the_manual)
         const struct config_kind *kind = config_kind_at(count);
         CHECK(kind->name[0] != '\0' && kind->word[0] != '\0' && kind->accepts[0] != '\0');
     }
-    CHECK_EQ(count, 21);
+    CHECK_EQ(count, 22);
 }
