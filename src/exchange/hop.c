@@ -281,6 +281,7 @@ struct buffer hop_take_response(struct hop *hop)
 void hop_reopen(struct hop *hop)
 {
     ASSERT(hop->upstream->reused && !hop->got_bytes);
+    hop->was_sent = hop->stage == HOP_AWAITING;
     upstream_close(&hop->upstream);
     buffer_put(hop->worker, &hop->receiving);
     hop_drop_parser(hop);

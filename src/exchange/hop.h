@@ -70,6 +70,7 @@ struct hop {
     bool is_streamed; // as the client asked
     uint64_t begun_ms;
     bool is_fresh;         // a kept connection was stale: this is another one to the same backend
+    bool was_sent;         // whole, over the kept connection that was stale
     bool is_refused;       // no process listens at the address
     bool got_bytes;        // over the present connection
     bool send_failed;      // the connection takes no more; a response may still be there to read

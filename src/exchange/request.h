@@ -35,7 +35,8 @@ struct request {
     struct body_block ids; // the text of our token ids, if the body gets them
 
     struct route_tried tried;
-    uint32_t attempts; // that reached an engine
+    uint32_t attempts;      // that reached an engine
+    uint32_t attempt_limit; // since an engine may have died of it; 0: retry.attempts alone
 
     struct http_head
         head; // last: what lies before it is cleared with the slot, the head when started

@@ -6,6 +6,9 @@
 // was tried before, and within limits: retry.attempts for attempts that an engine may have worked
 // on, and the worker's budget.  A refused connection put no load on any engine and costs neither,
 // so a dead backend never makes a request fail while another one is up.
+//
+// A request that was sent whole, and whose connection then ended without a byte of a response, may
+// have killed the engine.  One other backend gets it, and no more: it must not kill a fleet.
 
 #include "base/base.h"
 #include "config/config.h"
@@ -31,6 +34,13 @@ static const struct {
     [HOP_FIRST_BYTE_TIMEOUT] = {true, false, false, HTTP_PROBLEM_FIRST_BYTE_TIMEOUT},
 };
 
+static uint32_t retry_attempts_max(const struct exchange *x)
+{
+    uint32_t most = x->worker->config->retry.attempts;
+    uint32_t limit = x->request->attempt_limit;
+    return limit != 0 && limit < most ? limit : most;
+}
+
 bool retry_is_allowed(struct exchange *x, enum hop_failure failure)
 {
     const struct config *config = x->worker->config;
@@ -40,7 +50,7 @@ bool retry_is_allowed(struct exchange *x, enum hop_failure failure)
         x->request->tried.count == route_tried_max) {
         return false;
     }
-    if (!failures[failure].is_free && x->request->attempts >= config->retry.attempts) {
+    if (!failures[failure].is_free && x->request->attempts >= retry_attempts_max(x)) {
         return false;
     }
     struct route_input input = choose_input(x);
@@ -111,6 +121,24 @@ const struct step *retry_elsewhere(struct exchange *x)
     return retry_back_off(x);
 }
 
+// Whether the engine may have died of the request.  A kept connection that closed was perhaps only
+// stale: that the backend takes no fresh one either shows that it was not.
+static bool retry_is_death(const struct hop *hop, enum hop_failure failure)
+{
+    bool has_ended =
+        failure == HOP_RESET || failure == HOP_UNREACHABLE || failure == HOP_CONNECT_TIMEOUT;
+    return has_ended && !hop->got_bytes && (hop->was_sent || hop->stage == HOP_AWAITING);
+}
+
+static void retry_note_death(struct exchange *x)
+{
+    struct request *request = x->request;
+
+    if (request->attempt_limit == 0) {
+        request->attempt_limit = request->attempts + 1;
+    }
+}
+
 const struct step *retry_after(struct exchange *x, enum hop_failure failure)
 {
     ASSERT(x->hop.backend != NULL && !x->response.has_begun);
@@ -119,6 +147,11 @@ const struct step *retry_after(struct exchange *x, enum hop_failure failure)
         log_debug("backend %s: %s", x->hop.backend->url,
                   http_problem_code(failures[failure].problem));
         attempt_judge(x, failures[failure].is_free ? BACKEND_UNREACHED : BACKEND_FAULT);
+    }
+    if (retry_is_death(&x->hop, failure)) {
+        retry_note_death(x);
+        failure =
+            HOP_RESET; // a fresh connection that failed too is not free: an engine has seen it
     }
     if (retry_is_allowed(x, failure)) {
         return retry_elsewhere(x);

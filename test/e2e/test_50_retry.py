@@ -71,7 +71,7 @@ def test_a_chunked_body_and_its_trailers_are_sent_again_whole(standin, warmpath)
 def test_no_backend_is_tried_twice(standin, warmpath):
     engines = [standin(str(number)) for number in range(4)]
     for engine in engines:
-        engine.respond("/x", RESET)
+        engine.respond("/x", *FAILURES["close mid-head"])
     router = warmpath(*engines, retry_attempts=10, **NO_EJECTION)
     response = router.get("/x")
     assert response.status == 502 and response.error()
@@ -81,10 +81,57 @@ def test_no_backend_is_tried_twice(standin, warmpath):
 def test_attempts_are_bounded(standin, warmpath):
     engines = [standin(str(number)) for number in range(5)]
     for engine in engines:
-        engine.respond("/x", RESET)
+        engine.respond("/x", *FAILURES["close mid-head"])
     router = warmpath(*engines, retry_attempts=3, **NO_EJECTION)
     assert router.get("/x").status == 502
     assert sum(len(engine.requests) for engine in engines) == 3
+
+
+@pytest.mark.parametrize("end", [CLOSE, RESET])
+@pytest.mark.parametrize("target", ["/x", "/v1/chat/completions"])
+def test_a_request_that_ends_its_connection_without_a_byte_reaches_one_other_backend(standin, warmpath, end, target):
+    engines = [standin(str(number)) for number in range(4)]
+    for engine in engines:
+        engine.respond(target, end)
+    router = warmpath(*engines, retry_attempts=10, **NO_EJECTION)
+    response = router.post(target, chat())
+    assert response.status == 502 and response.error()["code"] == "bad_backend_answer"
+    assert sorted(len(engine.requests) for engine in engines) == [0, 0, 1, 1]
+
+
+def test_that_holds_for_kept_connections_which_are_replaced_once(standin, warmpath):
+    engines = [standin(str(number)) for number in range(4)]
+    router = warmpath(*engines, policy="round_robin", workers=1, retry_attempts=10, **NO_EJECTION)
+    for _ in engines:
+        assert router.post("/x", {"prompt": "harmless"}).status == 200
+    for engine in engines:
+        engine.respond("/x", CLOSE)
+    response = router.post("/x", {"prompt": "poison"})
+    assert response.status == 502 and response.error()["code"] == "bad_backend_answer"
+    # A kept connection that closes may be a stale one: then the same engine is asked once more.
+    assert sorted(len(engine.requests) for engine in engines) == [1, 1, 3, 3]
+
+
+def dying(engine):
+    """The script of an engine that a request kills: it takes no connection from then on."""
+    def die(_):
+        engine.server.close()
+        engine.server = None
+        return [CLOSE]
+    return die
+
+
+def test_an_engine_that_dies_of_a_request_on_a_kept_connection_counts(standin, warmpath):
+    engines = [standin(str(number)) for number in range(4)]
+    router = warmpath(*engines, policy="round_robin", workers=1, retry_attempts=10, **NO_EJECTION)
+    for _ in engines:
+        assert router.post("/x", {"prompt": "harmless"}).status == 200
+    for engine in engines:
+        engine.respond("/x", dying(engine))
+    response = router.post("/x", {"prompt": "poison"})
+    assert response.status == 502 and response.error()["code"] == "bad_backend_answer"
+    assert [engine.server is None for engine in engines].count(True) == 2
+    assert sum(len(engine.requests) for engine in engines) == 6
 
 
 def test_a_request_is_not_retried_after_the_response_head(standin, warmpath):

@@ -3,6 +3,8 @@
 #include "proxy/rig.h"
 #include "test.h"
 
+#include <sys/socket.h>
+
 #define POST "POST /a HTTP/1.1\r\nhost: h\r\nx-request-id: r\r\n"
 #define BUSY                                                                                       \
     "HTTP/1.1 429 Later\r\nx-request-id: r\r\nretry-after: 60\r\ncontent-length: 1\r\n\r\n!"
@@ -221,7 +223,6 @@ TEST(a_request_is_sent_as_often_as_retry_attempts_says)
 
 TEST(no_backend_gets_a_request_twice)
 {
-    uint32_t order[rig_backend_count_max];
     CHECK(rig_start(&rig, &(struct rig_options){.config = "retry: {attempts: 10}\n"
                                                           "policy: random\n"
                                                           "health: {eject_failures: 0}",
@@ -229,9 +230,173 @@ TEST(no_backend_gets_a_request_twice)
     struct peer *client = rig_connect(&rig);
     for (uint32_t round = 0; round < 5; round++) {
         CHECK(peer_send(client, RIG_GET));
-        CHECK_EQ(reset_all(order, client, 4), 4);
-        CHECK_EQ(1 << order[0] | 1 << order[1] | 1 << order[2] | 1 << order[3], 15);
+        uint32_t asked = 0;
+        for (uint32_t i = 0; i < 4; i++) {
+            uint32_t index;
+            struct peer *backend = rig_accept_any(&rig, &index);
+            CHECK(peer_expect(backend, RIG_GET));
+            CHECK(peer_send(backend, "HTTP/1.1 200 OK\r\ncontent-le"));
+            peer_close(backend);
+            asked |= 1U << index;
+        }
+        CHECK_EQ(asked, 15);
+        CHECK(peer_expect_problem(client, 502, "bad_backend_answer"));
     }
+    CHECK(rig_stop(&rig));
+}
+
+// Retries are there in plenty: only the rule for requests that may kill engines ends them.
+#define MANY_RETRIES "retry: {attempts: 10, backoff: 0}\nhealth: {eject_failures: 0}\n"
+
+TEST(a_request_whose_connection_ends_without_a_byte_reaches_one_other_backend)
+{
+    static const char *const bodies[] = {RIG_GET, POST "content-length: 5\r\n\r\nhello"};
+    CHECK(rig_start(&rig, &(struct rig_options){.config = MANY_RETRIES, .backend_count = 4}));
+    struct peer *client = rig_connect(&rig);
+    for (uint32_t round = 0; round < 4; round++) {
+        uint32_t index[2];
+        CHECK(peer_send(client, bodies[round / 2]));
+        for (uint32_t i = 0; i < 2; i++) {
+            struct peer *backend = rig_accept_any(&rig, &index[i]);
+            CHECK(peer_expect(backend, bodies[round / 2]));
+            (round % 2 == 0 ? peer_reset : peer_close)(backend);
+        }
+        CHECK(index[0] != index[1]);
+        CHECK(peer_expect_problem(client, 502, "bad_backend_answer"));
+        CHECK(rig_has_no_call(&rig));
+    }
+    CHECK_EQ(faults(0) + faults(1) + faults(2) + faults(3), 8);
+    CHECK_EQ(rig_totals(&rig).retry_count, 4);
+    CHECK(rig_stop(&rig));
+}
+
+TEST(after_such_an_end_the_response_of_the_other_backend_is_final)
+{
+    uint32_t index;
+    CHECK(rig_start(&rig, &(struct rig_options){.config = MANY_RETRIES, .backend_count = 4}));
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, RIG_GET));
+    struct peer *backend = rig_accept_any(&rig, &index);
+    CHECK(peer_expect(backend, RIG_GET));
+    peer_close(backend);
+    backend = rig_accept_any(&rig, &index);
+    CHECK(peer_expect(backend, RIG_GET));
+    CHECK(peer_send(backend, STATUS("502")));
+    CHECK(peer_expect(client, STATUS("502")));
+    CHECK(rig_has_no_call(&rig));
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_refused_connection_does_not_count_as_the_one_other_backend)
+{
+    CHECK(rig_start(&rig, &(struct rig_options){.config = MANY_RETRIES "policy: random",
+                                                .backend_count = 6,
+                                                .refusing = 1 | 2 | 8}));
+    struct peer *client = rig_connect(&rig);
+    for (uint32_t round = 0; round < 8; round++) {
+        uint32_t index;
+        CHECK(peer_send(client, RIG_GET));
+        for (uint32_t i = 0; i < 2; i++) {
+            struct peer *backend = rig_accept_any(&rig, &index);
+            CHECK(peer_expect(backend, RIG_GET));
+            peer_close(backend);
+        }
+        CHECK(peer_expect_problem(client, 502, "bad_backend_answer"));
+        CHECK(rig_has_no_call(&rig));
+    }
+    CHECK_EQ(faults(2) + faults(4) + faults(5), 16);
+    CHECK(rig_stop(&rig));
+}
+
+// Always goes to the same backend first.
+#define SESSION_GET "GET /a HTTP/1.1\r\nhost: h\r\nx-request-id: r\r\nx-session-id: s\r\n\r\n"
+
+// Sends the request, which a backend has then read on a connection that was kept.
+static struct peer *ask_on_kept(struct peer *client, uint32_t *index)
+{
+    if (!peer_send(client, SESSION_GET)) {
+        return NULL;
+    }
+    struct peer *backend = rig_accept_any(&rig, index);
+    bool kept = peer_expect(backend, SESSION_GET) && peer_send(backend, RIG_OK) &&
+                peer_expect(client, RIG_OK) && peer_send(client, SESSION_GET) &&
+                peer_expect(backend, SESSION_GET);
+    return kept ? backend : NULL;
+}
+
+TEST(a_kept_connection_that_ends_is_replaced_once_and_then_one_other_backend_is_asked)
+{
+    uint32_t first;
+    uint32_t index;
+    CHECK(rig_start(&rig, &(struct rig_options){.config = MANY_RETRIES "policy: consistent_hash",
+                                                .backend_count = 4}));
+    struct peer *client = rig_connect(&rig);
+    struct peer *backend = ask_on_kept(client, &first);
+    CHECK(backend != NULL);
+    peer_close(backend);
+    backend = rig_accept(&rig, first);
+    CHECK(peer_expect(backend, SESSION_GET));
+    peer_close(backend);
+    backend = rig_accept_any(&rig, &index);
+    CHECK(index != first);
+    CHECK(peer_expect(backend, SESSION_GET));
+    peer_close(backend);
+    CHECK(peer_expect_problem(client, 502, "bad_backend_answer"));
+    CHECK(rig_has_no_call(&rig));
+    CHECK_EQ(faults(first), 1);
+    CHECK(rig_stop(&rig));
+}
+
+// An engine that died of a request over a kept connection takes no fresh one.
+TEST(a_kept_connection_that_ends_before_a_refusal_was_not_stale)
+{
+    uint32_t first;
+    uint32_t index;
+    CHECK(rig_start(&rig, &(struct rig_options){.config = MANY_RETRIES "policy: consistent_hash",
+                                                .backend_count = 4}));
+    struct peer *client = rig_connect(&rig);
+    struct peer *backend = ask_on_kept(client, &first);
+    CHECK(backend != NULL);
+    CHECK_EQ(shutdown(rig.backends[first].fd, SHUT_RDWR), 0); // refuses from now on
+    peer_close(backend);
+    backend = rig_accept_any(&rig, &index);
+    CHECK(peer_expect(backend, SESSION_GET));
+    peer_close(backend);
+    CHECK(peer_expect_problem(client, 502, "bad_backend_answer"));
+    CHECK(rig_has_no_call(&rig));
+    CHECK_EQ(rig_totals(&rig).retry_count, 1);
+    CHECK(rig_stop(&rig));
+
+    // It has cost an attempt.
+    CHECK(rig_start(&rig, &(struct rig_options){.config = NO_RETRIES "\npolicy: consistent_hash",
+                                                .backend_count = 2}));
+    client = rig_connect(&rig);
+    backend = ask_on_kept(client, &first);
+    CHECK(backend != NULL);
+    CHECK_EQ(shutdown(rig.backends[first].fd, SHUT_RDWR), 0);
+    peer_close(backend);
+    CHECK(peer_expect_problem(client, 502, "bad_backend_answer"));
+    CHECK(rig_has_no_call(&rig));
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_request_that_was_sent_in_part_killed_no_engine)
+{
+    enum { body_size = 24 << 20 }; // more than all buffers of the kernel take
+    uint32_t index;
+    CHECK(rig_start(&rig, &(struct rig_options){.config = MANY_RETRIES
+                                                "limits: {body_size: 32m, body_memory: 64m}",
+                                                .backend_count = 4}));
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, POST "content-length: 25165824\r\n\r\n"));
+    CHECK(peer_send_zeros(client, body_size));
+    for (uint32_t i = 0; i < 4; i++) {
+        struct peer *backend = rig_accept_any(&rig, &index);
+        CHECK(peer_expect(backend, "POST /a HTTP/1.1\r\n"));
+        peer_reset(backend);
+    }
+    CHECK(peer_expect_problem(client, 502, "bad_backend_answer"));
+    CHECK_EQ(rig_totals(&rig).retry_count, 3);
     CHECK(rig_stop(&rig));
 }
 
