@@ -34,9 +34,12 @@ struct request {
     struct body_edits edits;
     struct body_block ids; // the text of our token ids, if the body gets them
 
+    uint64_t prompt_key; // of the last block, when it was routed first; 0: the prompt has no keys
+
     struct route_tried tried;
     uint32_t attempts;      // that reached an engine
     uint32_t attempt_limit; // since an engine may have died of it; 0: retry.attempts alone
+    uint64_t dead_server;   // of that engine
 
     struct http_head
         head; // last: what lies before it is cleared with the slot, the head when started

@@ -8,9 +8,11 @@
 // so a dead backend never makes a request fail while another one is up.
 //
 // A request that was sent whole, and whose connection then ended without a byte of a response, may
-// have killed the engine.  One other backend gets it, and no more: it must not kill a fleet.
+// have killed the engine.  At most one other backend gets it, so that it cannot kill a fleet.  A
+// prompt that two servers died of is poison (worker/poison_table.h): no other backend gets it.
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "config/config.h"
 #include "exchange/account.h"
 #include "exchange/exchange_internal.h"
@@ -130,13 +132,66 @@ static bool retry_is_death(const struct hop *hop, enum hop_failure failure)
     return has_ended && !hop->got_bytes && (hop->was_sent || hop->stage == HOP_AWAITING);
 }
 
+// By its prefix, or by path and body if it has no keys.  0: it has no body either.
+static uint64_t retry_prompt_hash(const struct request *request)
+{
+    if (request->prompt_key != 0 || request->body_size == 0) {
+        return request->prompt_key;
+    }
+    return hash_bytes(request_body(request), hash_bytes(http_head_path(&request->head), 0));
+}
+
+// The URL of a server by its short name.
+static const char *retry_server_url(const struct fleet_view *view, uint32_t name)
+{
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        if (poison_server_name(view->members[i].backend->server) == name) {
+            return view->members[i].backend->url;
+        }
+    }
+    return "a removed backend";
+}
+
+static enum poison_verdict retry_note_prompt(struct exchange *x)
+{
+    const struct request *request = x->request;
+    const struct backend *backend = x->hop.backend;
+    struct poison_death death = {
+        .prompt = retry_prompt_hash(request),
+        .server = backend->server,
+        .earlier = request->dead_server,
+    };
+    uint32_t other = 0;
+
+    if (death.prompt == 0) {
+        return POISON_SUSPECT;
+    }
+    enum poison_verdict verdict =
+        poison_note(&x->worker->proxy->poison, &death, loop_now_ms(x->worker->loop), &other);
+    if (verdict == POISON_PROVEN) {
+        log_warn_seldom(backend->id,
+                        "request %.*s: poison prompt: %s and %s closed its connections without a "
+                        "byte of a response; its prompt gets no more retries until %d s have "
+                        "passed without another such end",
+                        (int)request->id_text.size, (const char *)request->id_text.bytes,
+                        retry_server_url(x->worker->view, other), backend->url, poison_fade_s);
+    }
+    return verdict;
+}
+
+// One other backend may get the request, unless this is the second one or the prompt is poison.
 static void retry_note_death(struct exchange *x)
 {
     struct request *request = x->request;
+    enum poison_verdict verdict = retry_note_prompt(x);
 
     if (request->attempt_limit == 0) {
-        request->attempt_limit = request->attempts + 1;
+        request->attempt_limit = request->attempts + (verdict == POISON_SUSPECT);
     }
+    if (verdict != POISON_SUSPECT) {
+        worker_count(&x->worker->shared.poison_count);
+    }
+    request->dead_server = x->hop.backend->server;
 }
 
 const struct step *retry_after(struct exchange *x, enum hop_failure failure)

@@ -428,6 +428,8 @@ void proxy_totals(const struct proxy *proxy, struct proxy_totals *out)
         out->request_count +=
             atomic_load_explicit(&worker->shared.request_count, memory_order_relaxed);
         out->retry_count += atomic_load_explicit(&worker->shared.retry_count, memory_order_relaxed);
+        out->poison_count +=
+            atomic_load_explicit(&worker->shared.poison_count, memory_order_relaxed);
         for (uint32_t k = 0; k < HTTP_PROBLEM_COUNT; k++) {
             uint64_t count =
                 atomic_load_explicit(&worker->shared.problems[k], memory_order_relaxed);

@@ -18,6 +18,7 @@
 #include "http/problem.h"
 #include "sys/loop.h"
 #include "worker/body_store.h"
+#include "worker/poison_table.h"
 #include "worker/retry_budget.h"
 
 struct client;
@@ -53,6 +54,7 @@ struct proxy_shared {
     _Alignas(64) atomic_bool draining;
     uint32_t connection_count_max; // fixed at start
     _Atomic(struct plan *) plan;
+    struct poison_table poison;
 };
 
 struct listener {
@@ -139,6 +141,7 @@ struct worker {
     struct {
         _Alignas(64) atomic_uint_fast64_t request_count;
         atomic_uint_fast64_t retry_count;
+        atomic_uint_fast64_t poison_count; // requests that were not retried for their prompt
         atomic_uint_fast64_t problems[HTTP_PROBLEM_COUNT];
         atomic_uint_fast64_t upstream_opened;
         atomic_uint_fast64_t upstream_reused;

@@ -134,6 +134,52 @@ def test_an_engine_that_dies_of_a_request_on_a_kept_connection_counts(standin, w
     assert sum(len(engine.requests) for engine in engines) == 6
 
 
+LONG = " ".join(f"word-{number}" for number in range(200))
+
+
+@pytest.mark.parametrize("policy, text, same", [
+    ("round_robin", "secret", "secret"),
+    ("warm", "secret", "secret"),
+    # With keys a prompt is its whole blocks: what follows them may differ.
+    ("warm", LONG + " secret", LONG + " again")])
+def test_a_prompt_that_two_engines_died_of_is_not_retried(standin, warmpath, policy, text, same):
+    engines = [standin(str(number)) for number in range(5)]
+    for engine in engines:
+        engine.respond("/v1/chat/completions", CLOSE)
+    router = warmpath(*engines, policy=policy, retry_attempts=10, **NO_EJECTION)
+
+    def tries(words, request_id):
+        before = [len(engine.requests) for engine in engines]
+        body = chat(messages=[{"role": "user", "content": words}])
+        response = router.post("/v1/chat/completions", body, f"X-Request-Id: {request_id}")
+        assert response.status == 502 and response.error()["code"] == "bad_backend_answer"
+        return [engine.url for engine, count in zip(engines, before, strict=True) if len(engine.requests) > count]
+
+    dead = tries(text, "first")
+    assert len(dead) == 2
+    assert [len(tries(same, "later")) for _ in range(4)] == [1, 1, 1, 1]
+    assert len(tries("another prompt", "other")) == 2
+    lines = [line for line in router.stderr().splitlines() if "poison prompt" in line]
+    assert [line for line in lines if "request first: poison prompt: " in line] == lines[:1]
+    assert all(url in lines[0] for url in dead) and "later" not in "".join(lines)
+    assert "secret" not in router.stderr() and "word" not in router.stderr()
+
+
+def test_deaths_of_a_prompt_count_over_several_requests(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    router = warmpath(a, b, policy="round_robin", **NO_EJECTION)
+
+    def statuses():
+        return {router.post("/x", {"prompt": "same"}).status for _ in range(6)}
+
+    a.respond("/x", CLOSE)
+    assert statuses() == {200} and a.requests
+    a.respond("/x", plain_response(200, b"fine"))
+    b.respond("/x", CLOSE)
+    assert statuses() == {200, 502}
+    assert "poison prompt" in router.stderr()
+
+
 def test_a_request_is_not_retried_after_the_response_head(standin, warmpath):
     engines = [standin(str(number)) for number in range(2)]
     gates = {"/x": Gate(), "/y": Gate()}

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from client import Client, chat, request
 from harness import eventually, free_port, within
-from standin import plain_response
+from standin import CLOSE, plain_response
 
 QUIET = {"health_interval": 0, "models_learn": False, "policy": "round_robin"}
 SAMPLE = re.compile(r"^([a-z_]+)(?:\{(.*)\})? ([0-9.]+)$")
@@ -98,6 +98,18 @@ def test_requests_are_counted_exactly_once(standin, warmpath):
     assert value(found, "warmpath_routing_stage_seconds_count", stage="decide") >= 14
     assert value(found, "warmpath_upstream_connections_opened_total") >= 2
     assert value(found, "warmpath_upstream_connections_reused_total") >= 1
+
+
+def test_poison_requests_are_counted(standin, warmpath):
+    engines = [standin(str(number)) for number in range(3)]
+    for engine in engines:
+        engine.respond("/v1/chat/completions", CLOSE)
+    router = warmpath(*engines, health_eject_failures=0, **QUIET)
+    for _ in range(4):
+        assert router.post("/v1/chat/completions", chat()).status == 502
+    found = metrics_of(router)
+    assert value(found, "warmpath_poison_requests_total") == 4
+    assert value(found, "warmpath_retries_total") == 1
 
 
 def test_buckets_never_fall(standin, warmpath):

@@ -250,15 +250,16 @@ TEST(no_backend_gets_a_request_twice)
 
 TEST(a_request_whose_connection_ends_without_a_byte_reaches_one_other_backend)
 {
-    static const char *const bodies[] = {RIG_GET, POST "content-length: 5\r\n\r\nhello"};
+    static const char *const requests[] = {RIG_GET, RIG_GET, POST "content-length: 5\r\n\r\nhello",
+                                           POST "content-length: 5\r\n\r\nworld"};
     CHECK(rig_start(&rig, &(struct rig_options){.config = MANY_RETRIES, .backend_count = 4}));
     struct peer *client = rig_connect(&rig);
     for (uint32_t round = 0; round < 4; round++) {
         uint32_t index[2];
-        CHECK(peer_send(client, bodies[round / 2]));
+        CHECK(peer_send(client, requests[round]));
         for (uint32_t i = 0; i < 2; i++) {
             struct peer *backend = rig_accept_any(&rig, &index[i]);
-            CHECK(peer_expect(backend, bodies[round / 2]));
+            CHECK(peer_expect(backend, requests[round]));
             (round % 2 == 0 ? peer_reset : peer_close)(backend);
         }
         CHECK(index[0] != index[1]);
@@ -267,6 +268,66 @@ TEST(a_request_whose_connection_ends_without_a_byte_reaches_one_other_backend)
     }
     CHECK_EQ(faults(0) + faults(1) + faults(2) + faults(3), 8);
     CHECK_EQ(rig_totals(&rig).retry_count, 4);
+    CHECK(rig_stop(&rig));
+}
+
+// The backends that get the request and close, before the client gets its 502.
+static uint32_t close_all(struct peer *client, const char *request, uint32_t most)
+{
+    uint32_t count = 0;
+
+    if (!peer_send(client, request)) {
+        return 0;
+    }
+    for (; count < most; count++) {
+        uint32_t index;
+        struct peer *backend = rig_accept_any(&rig, &index);
+        if (!peer_expect(backend, request)) {
+            return 0;
+        }
+        peer_close(backend);
+    }
+    bool over = peer_expect_problem(client, 502, "bad_backend_answer") && rig_has_no_call(&rig);
+    return over ? count : 0;
+}
+
+TEST(a_prompt_that_two_backends_died_of_gets_no_second_one)
+{
+    CHECK(rig_start(&rig, &(struct rig_options){.config = MANY_RETRIES, .backend_count = 4}));
+    struct peer *client = rig_connect(&rig);
+    CHECK_EQ(close_all(client, POST "content-length: 5\r\n\r\nhello", 2), 2);
+    CHECK_EQ(rig_totals(&rig).poison_count, 1);
+    CHECK_EQ(close_all(client, POST "content-length: 5\r\n\r\nhello", 1), 1);
+    CHECK_EQ(rig_totals(&rig).poison_count, 2);
+    // Another body, another path and a request without a body are other prompts, or none.
+    CHECK_EQ(close_all(client, POST "content-length: 5\r\n\r\nworld", 2), 2);
+    CHECK_EQ(close_all(client,
+                       "POST /b HTTP/1.1\r\nhost: h\r\nx-request-id: r\r\n"
+                       "content-length: 5\r\n\r\nhello",
+                       2),
+             2);
+    CHECK_EQ(close_all(client, RIG_GET, 2), 2);
+    CHECK_EQ(close_all(client, RIG_GET, 2), 2);
+    CHECK_EQ(rig_totals(&rig).poison_count, 4);
+    CHECK_EQ(rig_totals(&rig).retry_count, 5);
+    CHECK(rig_stop(&rig));
+}
+
+TEST(other_failures_of_a_poison_prompt_are_retried)
+{
+    static const char request[] = POST "content-length: 5\r\n\r\nhello";
+    uint32_t index;
+    CHECK(rig_start(&rig, &(struct rig_options){.config = MANY_RETRIES, .backend_count = 4}));
+    struct peer *client = rig_connect(&rig);
+    CHECK_EQ(close_all(client, request, 2), 2);
+    CHECK(peer_send(client, request));
+    struct peer *backend = rig_accept_any(&rig, &index);
+    CHECK(peer_expect(backend, request));
+    CHECK(peer_send(backend, STATUS("503")));
+    backend = rig_accept_any(&rig, &index);
+    CHECK(peer_expect(backend, request));
+    CHECK(peer_send(backend, RIG_OK));
+    CHECK(peer_expect(client, RIG_OK));
     CHECK(rig_stop(&rig));
 }
 

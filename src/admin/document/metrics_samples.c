@@ -155,6 +155,7 @@ static void take_router(uint64_t *values, const struct metrics_page_input *input
         values[METRIC_IN_FLIGHT] = input->totals->in_flight;
         values[METRIC_CONNECTIONS] = input->totals->connection_count;
         values[METRIC_RETRIES] = input->totals->retry_count;
+        values[METRIC_POISON] = input->totals->poison_count;
         values[METRIC_BODY_MEMORY] = input->totals->body_memory;
         values[METRIC_BUFFERS] = input->totals->buffers_in_use;
         values[METRIC_UPSTREAM_IDLE] = input->totals->upstream_idle;

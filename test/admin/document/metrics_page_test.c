@@ -222,6 +222,7 @@ TEST(the_router_is_told_as_a_whole)
               "warmpath_problems_total{code=\"no_backend\"} 110\n");
     CHECK_STR(lines_of("warmpath_problems_total{code=\"conflict\""),
               "warmpath_problems_total{code=\"conflict\"} 0\n");
+    CHECK_STR(lines_of("warmpath_poison_"), "warmpath_poison_requests_total 111\n");
     CHECK_STR(lines_of("warmpath_upstream_"), "warmpath_upstream_idle_connections 105\n"
                                               "warmpath_upstream_connections_opened_total 103\n"
                                               "warmpath_upstream_connections_reused_total 104\n");
