@@ -80,8 +80,9 @@ const struct step *choose_run(struct exchange *x)
     input.is_timed = account_is_detailed(x);
     route_read(worker->route, worker->view, &input, &request);
     tokenize_release(x); // its ids are good until another turn
-    if (x->request->tried.count == 0 && request.key_count > 0) {
-        x->request->prompt_key = request.keys[request.key_count - 1];
+    if (x->request->tried.count == 0) {
+        x->request->prompt_key = request.key_count > 0 ? request.keys[request.key_count - 1] : 0;
+        x->request->poison_epoch = poison_epoch(&worker->proxy->poison);
     }
     account_model(x, request.served);
     request.is_second = x->refuser != 0;

@@ -95,8 +95,10 @@ struct exchange {
     bool is_http10;
     bool keep_alive;
 
-    struct hop hop;   // its response goes to the client
-    uint64_t refuser; // the id of the backend whose refusal another one is asked about; 0: none
+    uint64_t prompt_hash; // of a response that may show a prompt to be harmless; else 0
+    uint64_t refuser;     // the id of the backend whose refusal another one is asked about; or 0
+
+    struct hop hop; // its response goes to the client
     struct response response;
 };
 
@@ -153,6 +155,12 @@ bool retry_is_for_status(const struct exchange *x, uint16_t status);
 
 // Whether a failure of that kind may be followed by another attempt; yes spends of the budget.
 bool retry_is_allowed(struct exchange *x, enum hop_failure failure);
+
+// A response begins.  Keeps the hash of the prompt, if engines have died of prompts lately.
+void retry_keep_prompt(struct exchange *x);
+
+// That response is complete: its prompt is harmless.
+void retry_note_response(const struct exchange *x);
 
 // Ends the attempt and begins another one, which retry_is_allowed has allowed.
 const struct step *retry_elsewhere(struct exchange *x);

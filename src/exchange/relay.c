@@ -197,6 +197,9 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
     }
     account_head(x, head->status);
     attempt_judge(x, x->hop.is_fault ? BACKEND_FAULT : BACKEND_RESPONDING);
+    if (head->status < 300) { // a refusal does not show that an engine survives the prompt
+        retry_keep_prompt(x);
+    }
     http_head_response_framing(head, x->is_head_request);
     x->response.is_event_stream = http_head_type_is(head, "text/event-stream");
     x->hop.is_reusable =
@@ -280,6 +283,7 @@ static void relay_end_attempt(struct exchange *x)
     if (x->hop.backend != NULL && !x->response.is_truncated && !x->hop.is_fault) {
         verdict_end(x);
         attempt_judge(x, BACKEND_SUCCESS);
+        retry_note_response(x);
     }
     if (x->hop.observer != NULL && !x->response.is_truncated) {
         observer_complete(x->hop.observer);

@@ -34,7 +34,9 @@ struct request {
     struct body_edits edits;
     struct body_block ids; // the text of our token ids, if the body gets them
 
-    uint64_t prompt_key; // of the last block, when it was routed first; 0: the prompt has no keys
+    // When it was routed first.
+    uint64_t prompt_key;   // of the last block; 0: the prompt has no keys
+    uint32_t poison_epoch; // see worker/poison_table.h
 
     struct route_tried tried;
     uint32_t attempts;      // that reached an engine

@@ -9,7 +9,8 @@
 //
 // A request that was sent whole, and whose connection then ended without a byte of a response, may
 // have killed the engine.  At most one other backend gets it, so that it cannot kill a fleet.  A
-// prompt that two servers died of is poison (worker/poison_table.h): no other backend gets it.
+// prompt that two servers died of is poison (worker/poison_table.h): later requests with it reach
+// no second backend.
 
 #include "base/base.h"
 #include "base/hash.h"
@@ -160,38 +161,58 @@ static enum poison_verdict retry_note_prompt(struct exchange *x)
         .prompt = retry_prompt_hash(request),
         .server = backend->server,
         .earlier = request->dead_server,
+        .epoch = request->poison_epoch,
     };
     uint32_t other = 0;
 
     if (death.prompt == 0) {
-        return POISON_SUSPECT;
+        return POISON_UNPROVEN;
     }
     enum poison_verdict verdict =
-        poison_note(&x->worker->proxy->poison, &death, loop_now_ms(x->worker->loop), &other);
+        poison_note_death(&x->worker->proxy->poison, &death, loop_now_ms(x->worker->loop), &other);
     if (verdict == POISON_PROVEN) {
         log_warn_seldom(backend->id,
-                        "request %.*s: poison prompt: %s and %s closed its connections without a "
-                        "byte of a response; its prompt gets no more retries until %d s have "
-                        "passed without another such end",
+                        "request %.*s: poison prompt: %s and %s closed the connection without a "
+                        "byte of a response; the prompt loses this retry until a response to it is "
+                        "complete, or %d s pass without such an end",
                         (int)request->id_text.size, (const char *)request->id_text.bytes,
                         retry_server_url(x->worker->view, other), backend->url, poison_fade_s);
     }
     return verdict;
 }
 
-// One other backend may get the request, unless this is the second one or the prompt is poison.
+// One other backend may get the request, unless this is the second one or its prompt was poison
+// already.
 static void retry_note_death(struct exchange *x)
 {
     struct request *request = x->request;
     enum poison_verdict verdict = retry_note_prompt(x);
 
     if (request->attempt_limit == 0) {
-        request->attempt_limit = request->attempts + (verdict == POISON_SUSPECT);
+        request->attempt_limit = request->attempts + (verdict != POISON_KNOWN);
     }
-    if (verdict != POISON_SUSPECT) {
+    if (verdict != POISON_UNPROVEN) {
         worker_count(&x->worker->shared.poison_count);
     }
     request->dead_server = x->hop.backend->server;
+}
+
+void retry_keep_prompt(struct exchange *x)
+{
+    const struct poison_table *table = &x->worker->proxy->poison;
+
+    // A large body is not hashed while no engine dies.
+    if (poison_awaits_response(table, loop_now_ms(x->worker->loop))) {
+        x->prompt_hash = retry_prompt_hash(x->request);
+    }
+}
+
+void retry_note_response(const struct exchange *x)
+{
+    if (x->prompt_hash != 0) {
+        poison_note_response(&x->worker->proxy->poison, x->prompt_hash,
+                             loop_now_ms(x->worker->loop));
+    }
 }
 
 const struct step *retry_after(struct exchange *x, enum hop_failure failure)

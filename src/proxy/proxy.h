@@ -44,7 +44,7 @@ struct proxy_options {
 struct proxy_totals {
     uint64_t request_count;
     uint64_t retry_count;
-    uint64_t poison_count;  // requests that were not retried because of their prompt
+    uint64_t poison_count;  // requests with a poison prompt that got no byte
     uint64_t problem_count; // responses of the router itself
     uint64_t problems[HTTP_PROBLEM_COUNT];
     uint64_t upstream_opened; // connections to backends, ever

@@ -141,7 +141,7 @@ struct worker {
     struct {
         _Alignas(64) atomic_uint_fast64_t request_count;
         atomic_uint_fast64_t retry_count;
-        atomic_uint_fast64_t poison_count; // requests that were not retried for their prompt
+        atomic_uint_fast64_t poison_count; // requests with a poison prompt that got no byte
         atomic_uint_fast64_t problems[HTTP_PROBLEM_COUNT];
         atomic_uint_fast64_t upstream_opened;
         atomic_uint_fast64_t upstream_reused;

@@ -167,17 +167,36 @@ def test_a_prompt_that_two_engines_died_of_is_not_retried(standin, warmpath, pol
 
 def test_deaths_of_a_prompt_count_over_several_requests(standin, warmpath):
     a, b = standin("a"), standin("b")
-    router = warmpath(a, b, policy="round_robin", **NO_EJECTION)
+    router = warmpath(a, b, policy="round_robin", workers=1, retry_attempts=1, **NO_EJECTION)
+    for engine in (a, b):
+        engine.respond("/x", CLOSE)
+    assert router.post("/x", {"prompt": "same"}).status == 502
+    assert "poison prompt" not in router.stderr()
+    for _ in range(3):
+        assert router.post("/x", {"prompt": "same"}).status == 502
+    assert a.requests and b.requests
+    assert router.stderr().count("poison prompt") == 1
 
-    def statuses():
-        return {router.post("/x", {"prompt": "same"}).status for _ in range(6)}
 
-    a.respond("/x", CLOSE)
-    assert statuses() == {200} and a.requests
-    a.respond("/x", plain_response(200, b"fine"))
-    b.respond("/x", CLOSE)
-    assert statuses() == {200, 502}
-    assert "poison prompt" in router.stderr()
+def test_a_response_shows_that_a_prompt_is_harmless(standin, warmpath):
+    engines = [standin(str(number)) for number in range(3)]
+    router = warmpath(*engines, **NO_EJECTION)
+
+    def tries():
+        before = sum(len(engine.requests) for engine in engines)
+        response = router.post("/v1/chat/completions", chat())
+        return response.status, sum(len(engine.requests) for engine in engines) - before
+
+    for engine in engines:
+        engine.respond("/v1/chat/completions", CLOSE)
+    assert [tries() for _ in range(2)] == [(502, 2), (502, 1)]
+    for engine in engines:
+        engine.respond_once("/v1/chat/completions", json_response(200, {}, "Connection: close"), CLOSE)
+    assert tries() == (200, 1)
+    for engine in engines:
+        engine.scripts_once.clear()
+    assert [tries() for _ in range(3)] == [(502, 2)] * 3
+    assert router.stderr().count("poison prompt") == 1
 
 
 def test_a_request_is_not_retried_after_the_response_head(standin, warmpath):

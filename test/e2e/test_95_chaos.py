@@ -1,8 +1,8 @@
 """Engines die and come back at random under a crowd of streams.
 
-Invariants: a request fails only after its response began; a cut stream is seen as cut, and happens
-only when its engine was killed; at the end nothing is in flight, and memory and descriptors are as
-before.
+Invariants: a request fails only after its response began, or when two engines died under it; a cut
+stream is seen as cut, and happens only when its engine was killed; at the end nothing is in flight,
+and memory and descriptors are as before.
 """
 import asyncio
 import collections
@@ -32,6 +32,7 @@ class Crowd:
         self.counts = collections.Counter()
         self.failures = []
         self.cut = []  # (engine, begun, ended)
+        self.lost = []  # (begun, ended) of requests that got no response from any engine
 
     async def run(self, seconds, meanwhile):
         clients = [asyncio.ensure_future(self.client(number)) for number in range(STREAMS)]
@@ -90,6 +91,9 @@ class Crowd:
             return response, body, False
 
     def judge(self, response, body, complete, count, streamed, begun):
+        if response.status == 502:
+            self.lost.append((begun, time.monotonic()))
+            return
         if response.status != 200:
             self.failures.append(f"{response.status} {body!r} after {time.monotonic() - begun:.2f} s")
             return
@@ -148,6 +152,9 @@ class Reaper:
         await asyncio.get_running_loop().run_in_executor(None, engine.start)
         self.away.remove(engine)
 
+    def kill_count(self, begun, ended):
+        return sum(begun <= at <= ended + 0.1 for _, at in self.kills)
+
     def killed(self, url, begun, ended):
         return any(name == url and begun <= at <= ended + 0.1 for name, at in self.kills)
 
@@ -175,7 +182,7 @@ def test_killed_engines_break_only_their_own_streams(fleet, warmpath, request, r
 
     calm = Crowd(router, 1)
     asyncio.run(calm.run(2, peace))
-    assert calm.failures == [] and calm.cut == []
+    assert calm.failures == [] and calm.cut == [] and calm.lost == []
     eventually(lambda: router.in_flight() == 0, "nothing in flight after the calm")
     eventually(lambda: router.status()["connections"] == 0, "no clients after the calm")
     memory, descriptors = router.memory(), router.descriptors()
@@ -190,6 +197,8 @@ def test_killed_engines_break_only_their_own_streams(fleet, warmpath, request, r
     print(dict(crowd.counts), f"{len(reaper.kills)} kills")
 
     assert crowd.failures == [], f"{len(crowd.failures)} of {sum(crowd.counts.values())}"
+    stray = [lost for lost in crowd.lost if reaper.kill_count(*lost) < 2]
+    assert stray == [], f"{len(stray)} requests were given up after one engine"
     stray = [cut for cut in crowd.cut if not reaper.killed(*cut)]
     assert stray == [], f"{len(stray)} streams were cut though their engine lived"
     assert is_enough(), f"{dict(crowd.counts)}, {len(reaper.kills)} kills"

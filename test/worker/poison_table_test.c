@@ -16,9 +16,10 @@ static uint64_t prompt(uint64_t number)
 
 static enum poison_verdict died(uint64_t number, uint64_t server, uint64_t now_s)
 {
+    struct poison_death death = {
+        .prompt = prompt(number), .server = server, .epoch = poison_epoch(&table)};
     other = 0;
-    return poison_note(&table, &(struct poison_death){.prompt = prompt(number), .server = server},
-                       now_s * 1000, &other);
+    return poison_note_death(&table, &death, now_s * 1000, &other);
 }
 
 static void begin(void)
@@ -29,39 +30,91 @@ static void begin(void)
 TEST(a_prompt_is_poison_when_two_servers_died_of_it)
 {
     begin();
-    CHECK_EQ(died(1, 5, 100), POISON_SUSPECT);
-    CHECK_EQ(died(1, 5, 101), POISON_SUSPECT); // as often as it likes
-    CHECK_EQ(died(2, 6, 102), POISON_SUSPECT); // another prompt
+    CHECK_EQ(died(1, 5, 100), POISON_UNPROVEN);
+    CHECK_EQ(died(1, 5, 101), POISON_UNPROVEN); // as often as it likes
+    CHECK_EQ(died(2, 6, 102), POISON_UNPROVEN); // another prompt
     CHECK_EQ(died(1, 6, 103), POISON_PROVEN);
     CHECK_EQ(other, 5);
     CHECK_EQ(died(1, 5, 104), POISON_KNOWN);
     CHECK_EQ(died(1, 6, 105), POISON_KNOWN);
-    CHECK_EQ(died(2, 6, 106), POISON_SUSPECT);
+    CHECK_EQ(died(2, 6, 106), POISON_UNPROVEN);
 }
 
 TEST(a_request_that_died_twice_proves_it_alone)
 {
     struct poison_death death = {.prompt = prompt(1), .server = 6, .earlier = 5};
     begin();
-    CHECK_EQ(poison_note(&table, &death, 1000, &other), POISON_PROVEN);
+    CHECK_EQ(poison_note_death(&table, &death, 1000, &other), POISON_PROVEN);
     CHECK_EQ(other, 5);
     CHECK_EQ(died(1, 7, 1), POISON_KNOWN);
 
     // Two ranks of one server are one process.
     begin();
     death.earlier = 6;
-    CHECK_EQ(poison_note(&table, &death, 1000, &other), POISON_SUSPECT);
+    CHECK_EQ(poison_note_death(&table, &death, 1000, &other), POISON_UNPROVEN);
+}
+
+TEST(requests_that_are_older_than_the_proof_do_not_suffer_from_it)
+{
+    struct poison_death old = {.prompt = prompt(1), .server = 6, .epoch = 0};
+    begin();
+    CHECK_EQ(died(1, 5, 100), POISON_UNPROVEN);
+    CHECK_EQ(died(1, 6, 100), POISON_PROVEN);
+    CHECK_EQ(poison_epoch(&table), 1);
+    CHECK_EQ(poison_note_death(&table, &old, 100000, &other), POISON_UNPROVEN);
+    CHECK_EQ(died(2, 5, 100), POISON_UNPROVEN);
+    CHECK_EQ(died(2, 6, 100), POISON_PROVEN);
+    CHECK_EQ(poison_note_death(&table, &old, 100000, &other), POISON_UNPROVEN);
+    old.epoch = 1;
+    CHECK_EQ(poison_note_death(&table, &old, 100000, &other), POISON_KNOWN);
+
+    // The epoch comes round.
+    begin();
+    atomic_store(&table.epoch, UINT32_MAX);
+    CHECK_EQ(died(1, 5, 100), POISON_UNPROVEN);
+    CHECK_EQ(died(1, 6, 100), POISON_PROVEN);
+    CHECK_EQ(died(1, 5, 100), POISON_KNOWN);
+    old.epoch = UINT32_MAX;
+    CHECK_EQ(poison_note_death(&table, &old, 100000, &other), POISON_UNPROVEN);
+}
+
+TEST(a_response_shows_that_a_prompt_is_harmless)
+{
+    begin();
+    CHECK(!poison_awaits_response(&table, 100000));
+    CHECK_EQ(died(1, 5, 100), POISON_UNPROVEN);
+    CHECK_EQ(died(2, 5, 100), POISON_UNPROVEN);
+    CHECK(poison_awaits_response(&table, 99000));
+    CHECK(poison_awaits_response(&table, 160000));
+    CHECK(!poison_awaits_response(&table, 170000));
+    poison_note_response(&table, prompt(1), 101000);
+    CHECK_EQ(died(1, 6, 102), POISON_UNPROVEN);
+    CHECK_EQ(died(1, 5, 103), POISON_UNPROVEN);
+    CHECK_EQ(died(2, 6, 104), POISON_PROVEN);
+    poison_note_response(&table, prompt(2), 105000);
+    CHECK_EQ(died(2, 5, 106), POISON_UNPROVEN);
+    CHECK_EQ(died(2, 6, 106), POISON_UNPROVEN);
+    // Each response begins the minute anew; deaths do not.
+    poison_note_response(&table, prompt(1), 150000);
+    CHECK_EQ(died(1, 6, 200), POISON_UNPROVEN);
+    CHECK_EQ(died(1, 5, 205), POISON_UNPROVEN);
+    CHECK_EQ(died(1, 5, 212), POISON_UNPROVEN);
+    CHECK_EQ(died(1, 6, 213), POISON_PROVEN);
+    // Prompts without a death are not noted.
+    poison_note_response(&table, prompt(3), 213000);
+    CHECK_EQ(died(3, 5, 213), POISON_UNPROVEN);
+    CHECK_EQ(died(3, 6, 213), POISON_PROVEN);
 }
 
 TEST(records_fade_when_nothing_dies_for_a_minute)
 {
     begin();
-    CHECK_EQ(died(1, 5, 1000), POISON_SUSPECT);
-    CHECK_EQ(died(1, 6, 1061), POISON_SUSPECT);
+    CHECK_EQ(died(1, 5, 1000), POISON_UNPROVEN);
+    CHECK_EQ(died(1, 6, 1061), POISON_UNPROVEN);
     CHECK_EQ(died(1, 5, 1121), POISON_PROVEN);
     CHECK_EQ(died(1, 5, 1181), POISON_KNOWN);
     CHECK_EQ(died(1, 5, 1241), POISON_KNOWN); // each death begins the minute anew
-    CHECK_EQ(died(1, 5, 1302), POISON_SUSPECT);
+    CHECK_EQ(died(1, 5, 1302), POISON_UNPROVEN);
 }
 
 TEST(a_clock_that_is_a_little_behind_and_the_end_of_its_range_change_nothing)
@@ -69,7 +122,7 @@ TEST(a_clock_that_is_a_little_behind_and_the_end_of_its_range_change_nothing)
     static const uint64_t starts[] = {1, 32767, 32768, 3ULL << 30};
     for (size_t i = 0; i < ARRAY_COUNT(starts); i++) {
         begin();
-        CHECK_EQ(died(1, 5, starts[i]), POISON_SUSPECT);
+        CHECK_EQ(died(1, 5, starts[i]), POISON_UNPROVEN);
         CHECK_EQ(died(1, 6, starts[i] - 1), POISON_PROVEN);
         CHECK_EQ(died(1, 6, starts[i] + 50), POISON_KNOWN);
     }
@@ -78,10 +131,10 @@ TEST(a_clock_that_is_a_little_behind_and_the_end_of_its_range_change_nothing)
 TEST(a_full_set_forgets_suspects_before_poison_and_old_ones_first)
 {
     begin();
-    CHECK_EQ(died(1, 5, 100), POISON_SUSPECT);
+    CHECK_EQ(died(1, 5, 100), POISON_UNPROVEN);
     CHECK_EQ(died(1, 6, 100), POISON_PROVEN);
     for (uint64_t i = 2; i <= 5; i++) { // the last one takes the place of the first of these
-        CHECK_EQ(died(i, 5, 100 + i), POISON_SUSPECT);
+        CHECK_EQ(died(i, 5, 100 + i), POISON_UNPROVEN);
     }
     CHECK_EQ(died(1, 5, 110), POISON_KNOWN);
     CHECK_EQ(died(4, 6, 110), POISON_PROVEN);
@@ -91,8 +144,8 @@ TEST(a_full_set_forgets_suspects_before_poison_and_old_ones_first)
     CHECK_EQ(died(1, 5, 111), POISON_KNOWN);
     CHECK_EQ(died(4, 5, 112), POISON_KNOWN);
     CHECK_EQ(died(5, 5, 112), POISON_KNOWN);
-    CHECK_EQ(died(2, 6, 113), POISON_SUSPECT);
-    CHECK_EQ(died(3, 6, 113), POISON_SUSPECT);
+    CHECK_EQ(died(2, 6, 113), POISON_UNPROVEN);
+    CHECK_EQ(died(3, 6, 113), POISON_UNPROVEN);
 }
 
 TEST(sets_are_independent)
@@ -100,11 +153,11 @@ TEST(sets_are_independent)
     begin();
     for (uint64_t i = 0; i < 256; i++) {
         struct poison_death death = {.prompt = (9ULL << 40) + i, .server = 5};
-        CHECK_EQ(poison_note(&table, &death, 1000, &other), POISON_SUSPECT);
+        CHECK_EQ(poison_note_death(&table, &death, 1000, &other), POISON_UNPROVEN);
     }
     for (uint64_t i = 0; i < 256; i++) {
         struct poison_death death = {.prompt = (9ULL << 40) + i, .server = 6};
-        CHECK_EQ(poison_note(&table, &death, 1000, &other), POISON_PROVEN);
+        CHECK_EQ(poison_note_death(&table, &death, 1000, &other), POISON_PROVEN);
     }
 }
 
@@ -123,9 +176,8 @@ static void race(void *owner)
         // Four to a set at the most, so that none is forgotten.
         struct poison_death death = {.prompt = ((i / 64 + 1) << 40) + i % 64, .server = server};
         uint32_t first = 0;
-        if (poison_note(&table, &death, 1000, &first) == POISON_PROVEN) {
-            CHECK_EQ(first, 3 - server);
-            atomic_fetch_add(&proofs[i], 1);
+        if (poison_note_death(&table, &death, 1000, &first) == POISON_PROVEN) {
+            atomic_fetch_add(&proofs[i], first == 3 - server ? 1 : 100);
         }
     }
 }
