@@ -2,9 +2,9 @@
 
     python -m pytest -p pytest_results --results FILE ...
 
-A test has a line when it is collected and up to three results: of its set-up, of the test itself
-and of its clean-up.  The lines are written as they come.  So a test that has no result, because
-pytest itself crashed or hung, is known too.
+A test has a line when it is collected, up to three results (of its set-up, of the test itself and
+of its clean-up) and a line when all of them are over.  The lines are written as they come.  So a
+test that did not end, because pytest itself crashed or hung, is known too.
 """
 import json
 
@@ -34,6 +34,9 @@ class Recorder:
 
     def pytest_runtest_logreport(self, report):
         self.write(report, report.when)
+
+    def pytest_runtest_logfinish(self, nodeid):
+        self.file.write(json.dumps({"test": nodeid, "when": "finished", "outcome": ""}) + "\n")
 
     def pytest_collectreport(self, report):
         if report.failed:

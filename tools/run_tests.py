@@ -21,6 +21,7 @@ The last lines name the failed tests and count all.
 """
 import argparse
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -41,7 +42,8 @@ HUNG_ALONE_S = 900
 WHY_SIZE = 160
 GOOD = ("OK", "EXPECTEDFAIL", "SKIP")
 END_S = 5  # for a runner to end its tests
-NEVER_LUCK = re.compile(r"\w+Sanitizer\b|: runtime error: |a sanitizer or an assertion spoke")
+NEVER_LUCK = re.compile(r"\w+Sanitizer\b|: runtime error: |: assertion failed: |a sanitizer or an assertion spoke"
+                        r"|the router died: exit status")
 MARKS = {"e2e": ["-m", "not quiet"], "core": ["-m", "not quiet"], "quiet": ["-m", "quiet", "-n", "0"]}
 CORE = re.compile(r"test_(10|20|30|35|40|50|55|60|75|80)_")
 PARTS = ("unit", "threads", *MARKS)
@@ -53,6 +55,7 @@ class Result:
     def __init__(self, name, passed=0, failed=0, skipped=0, why="", output=""):
         self.name, self.passed, self.failed, self.skipped = name, passed, failed, skipped
         self.why, self.output = " ".join(why.split())[:WHY_SIZE], output
+        self.is_finished = False  # end to end: its clean-up has ended
 
     def is_bad(self):
         return self.failed > 0
@@ -76,9 +79,26 @@ def run_bounded(command, seconds, **options):
             os.killpg(process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(END_S)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what a crashed test has left, too
+        process.wait()
+
+
+def build_or_exit(build, *targets):
+    status = subprocess.run(["ninja", "-C", str(build), *targets], check=False).returncode
+    if status != 0:
+        sys.exit(status)
+
+
+def lock_or_exit(build):
+    """Two runs in one folder would read each other's results.  Held until the process ends."""
+    build.mkdir(parents=True, exist_ok=True)
+    held = open(build / "tests.lock", "w")
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"run_tests: another run uses {build}")
+    return held
 
 
 class UnitTests:
@@ -91,12 +111,13 @@ class UnitTests:
     @classmethod
     def of_folder(cls, build, only):
         """Builds and takes the programs of one folder of test/."""
+        build_or_exit(build, "build.ninja")  # meson.build may name new tests
         tests = threaded.tests_of(build)
         folders = {test["name"]: test["suite"][0].partition(":")[2] for test in tests}
         wanted = [test for test in tests if f"{folders[test['name']]}/".startswith(f"{only.rstrip('/')}/")]
         if not wanted:
             sys.exit(f"run_tests: no unit tests in test/{only}; there are: {' '.join(sorted(set(folders.values())))}")
-        subprocess.run(["ninja", "-C", str(build), *(pathlib.Path(test["cmd"][0]).name for test in wanted)], check=True)
+        build_or_exit(build, *(pathlib.Path(test["cmd"][0]).name for test in wanted))
         return cls(build, [test["name"] for test in wanted])
 
     @classmethod
@@ -161,7 +182,11 @@ class EndToEndTests:
     def note(self, found, row):
         """A test that passed and failed to clean up has failed."""
         result = found.setdefault(row["test"], Result(f"{self.folder}/{row['test']}"))
-        if result.is_bad():
+        if row["when"] == "collected":
+            return  # a process that takes the place of a crashed one collects all tests again
+        if row["when"] == "finished":
+            result.is_finished = True
+        elif result.is_bad():
             result.output += f"\n{row['why']}\n{row['sections']}"
         elif row["outcome"] == "failed":
             lines = row["why"].splitlines()
@@ -178,7 +203,7 @@ class EndToEndTests:
             tests = sorted(str(path) for path in pathlib.Path(self.folder).glob("test_*.py") if CORE.match(path.name))
         status, found = self.pytest(self.part, HUNG_S, tests, *MARKS[self.part])
         for result in found.values():
-            if not (result.passed or result.skipped or result.is_bad()):
+            if not (result.is_finished or result.is_bad()):
                 result.failed, result.why = 1, f"no result: pytest ended with {status}"
         return status, list(found.values())
 
@@ -270,7 +295,9 @@ def main():
     parser.add_argument("--folder", default="test/e2e", help="of the end-to-end tests")
     mark = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     options, words = parser.parse_args(sys.argv[1:mark]), sys.argv[mark + 1:]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("run_tests: asked to end"))
+    for kind in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(kind, lambda *_: sys.exit("run_tests: asked to end"))
+    lock = lock_or_exit(options.build)  # noqa: F841 (held)
     sys.stdout.reconfigure(errors="backslashreplace")  # a message may have any bytes
     parts = options.part or (["unit"] if options.only else ["unit", "e2e"])
     verdict = Verdict(options.build)

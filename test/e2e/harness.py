@@ -1,5 +1,6 @@
 """The router as a process, and the small things every test needs: ports, bounded waits."""
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -50,8 +51,12 @@ def eventually(condition, what, seconds=5.0):
         pause_s = min(2 * pause_s, 0.01)
 
 
-def take_lane():
-    """A number that no other process of this machine has, and the socket whose name reserves it."""
+@functools.cache
+def lane_and_holder():
+    """A number that no other process of this machine has, and the socket whose name reserves it.
+
+    Taken with the first port: the process that only hands out the tests needs none.
+    """
     for lane in range(LANE_COUNT):
         holder = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError):
@@ -63,13 +68,12 @@ def take_lane():
 
 def shuffled_ports():
     """Yields the ports of this process's lane without end."""
-    ports = list(range(12000 + LANE, 32000, LANE_COUNT))
+    ports = list(range(12000 + lane_and_holder()[0], 32000, LANE_COUNT))
     random.shuffle(ports)
     return itertools.cycle(ports)
 
 
-LANE_COUNT = 16
-LANE, LANE_HOLDER = take_lane()
+LANE_COUNT = 32  # six runs of four processes at a time
 PORTS = shuffled_ports()
 
 

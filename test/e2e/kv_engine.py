@@ -687,7 +687,7 @@ class KvEngine:
         return json.dumps({key: value for key, value in {**fields, **more}.items() if value is not None})
 
 
-RUN_PORTS = 120  # of each process
+RUN_PORTS = 60  # of each process
 
 
 def is_free(port):
@@ -710,7 +710,7 @@ def free_ports(count):
     for _ in range(RUN_PORTS):
         at = free_ports.next if free_ports.next + count <= RUN_PORTS else 0
         free_ports.next = at + count
-        first = 10000 + harness.LANE * RUN_PORTS + at
+        first = 10000 + harness.lane_and_holder()[0] * RUN_PORTS + at
         if all(is_free(first + number) for number in range(count)):
             return first
     raise AssertionError(f"no {count} ports in a row are free")

@@ -56,6 +56,16 @@ def unclean():
 def test_fails_to_clean_up(unclean):
     pass
 
+@pytest.mark.parametrize("number", range(16))
+def test_takes_a_while(number):
+    time.sleep(0.4)
+
+def test_fails_an_assertion_once():
+    assert tries("assertion") > 1, "file.c:12: function: assertion failed: x > 0"
+
+def test_loses_the_router_once():
+    assert tries("died") > 1, "the router died: exit status -11"
+
 def test_reports_a_race_once():
     assert tries("race") > 1, "WARNING: ThreadSanitizer: data race"
 
@@ -101,6 +111,14 @@ def test_compares_wall_times():
 @pytest.mark.quiet
 def test_quiet_crash():
     os._exit(3)
+
+@pytest.mark.quiet
+def test_quiet_unclean_crash(deadly):
+    pass
+
+@pytest.mark.quiet
+def test_quiet_unclean_passes():
+    pass
 
 @pytest.mark.quiet
 def test_quiet_flake():
@@ -149,7 +167,7 @@ def end_to_end(tmp_path):
     folder = tmp_path / "tests"
     folder.mkdir()
     (folder / "conftest.py").write_text(CONFTEST)
-    (folder / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider -n 2\nmarkers = quiet\n")
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider -n 2 --dist worksteal\nmarkers = quiet\n")
     (folder / "test_toy.py").write_text(TESTS)
     build = tmp_path / "build/debug"
 
@@ -207,15 +225,38 @@ def test_a_test_that_fails_three_times_has_failed(end_to_end, name, why):
     assert end_to_end.flaky.read_text() == ""
 
 
-@pytest.mark.parametrize("name", ["test_reports_a_race_once", "test_fails_and_then_leaks"])
-def test_a_report_of_a_sanitizer_is_not_forgiven(end_to_end, name):
+@pytest.mark.parametrize("name", ["test_reports_a_race_once", "test_fails_and_then_leaks", "test_fails_an_assertion_once",
+                                  "test_loses_the_router_once"])
+def test_a_report_of_a_sanitizer_or_an_assertion_is_not_forgiven(end_to_end, name):
     status, closing, last = end_to_end(name)
     assert status == 1 and last == "0 passed, 1 failed" and closing[0].startswith(f"FAILED {name}")
 
 
+def test_a_crash_while_others_run_is_tried_again_and_loses_none(end_to_end):
+    """The process that takes its place collects all tests again."""
+    status, closing, last = end_to_end("test_crashes_once", "takes_a_while")
+    assert status == 0 and last == "17 passed, 0 failed"
+    assert len(closing) == 1 and closing[0].startswith("FLAKY test_crashes_once: passed on try 2")
+
+
+def test_a_crash_in_the_clean_up_is_not_lost(end_to_end):
+    status, closing, last = end_to_end("quiet_unclean", part="quiet")
+    assert status == 1 and last == "1 passed, 1 failed" and closing[0].startswith("FAILED test_quiet_unclean_crash")
+
+
+def test_two_runs_in_one_folder_exclude_each_other(end_to_end, tmp_path):
+    words = [sys.executable, RUNNER, tmp_path / "build/debug", "--part", "e2e", "--folder", tmp_path / "tests", "--", "-k",
+             "test_waits_for_the_end"]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as runner:
+        eventually((tmp_path / "tests/waiting").exists, "the first run is under way", 30)
+        second = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=within(30))
+        assert second.returncode == 1 and "another run uses" in second.stderr
+        runner.terminate()
+
+
 def test_tests_behind_a_crash_are_not_lost(end_to_end):
     """One by one, a crash ends all of pytest: the tests behind it have no result."""
-    status, closing, last = end_to_end("test_quiet", part="quiet")
+    status, closing, last = end_to_end("quiet_crash", "quiet_flake", "quiet_failure", part="quiet")
     assert status == 1 and last == "1 passed, 2 failed"
     assert [line.partition(":")[0] for line in closing] == [
         "FAILED test_quiet_crash", "FAILED test_quiet_failure", "FLAKY test_quiet_flake"]

@@ -89,7 +89,7 @@ def test_a_client_that_leaves_over_tls_is_noticed(authority, secure, leave):
     client.send(request("GET", "/x"))
     seen = eventually(lambda: engine.requests and engine.requests[0], "the request arrives")
     getattr(client, leave)()
-    assert seen.gone.wait(within(0.7))
+    assert seen.gone.wait(within(5))
 
 
 def test_a_broken_stream_is_seen_as_broken_over_tls(authority, secure):
@@ -257,7 +257,7 @@ def test_cancellation_reaches_a_tls_backend(authority, standin, warmpath):
     client.send(request("GET", "/x"))
     client.read_head()
     client.close()
-    assert engine.requests[0].gone.wait(within(0.7))
+    assert engine.requests[0].gone.wait(within(5))
 
 
 def test_a_retry_leaves_a_tls_backend_that_hangs_in_its_handshake(authority, standin, warmpath):

@@ -370,8 +370,7 @@ def test_as_json_every_line_is_an_object(standin, warmpath):
     router = warmpath(standin("a"), f"http://127.0.0.1:{free_port()}", log_format="json", health_interval="50ms",
                       health_fall=1)
     eventually(lambda: ": down: " in router.stderr(), "it is said")
-    for line in router.stderr().splitlines():
-        value = json.loads(line)
+    for value in lines_of(router.stderr_path):
         assert list(value) == ["time", "level", "message"] and value["level"] in ("error", "warn", "info"), value
 
 
