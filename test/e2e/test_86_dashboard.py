@@ -20,7 +20,7 @@ BROWSER = ROOT / "test/browser"
 # The folder for pictures, for docs/images; unset: no pictures.
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
 
-pytestmark = pytest.mark.timeout(within(600 if SCREENSHOTS else 150))
+pytestmark = pytest.mark.timeout(within(600 if SCREENSHOTS else 60))
 
 
 def claim(name, url, token=TOKEN, **deeds):
