@@ -20,7 +20,13 @@ enum {
     // More first tokens than this were held back on their way, so their time is not that of a
     // prefill.
     first_tokens_max = 8,
+    // A speed that has moved by a factor of long_move rests on one sample: the next ones may move
+    // it by factors of 5.2, 2.7, 1.8 and so on, which repairs a wrong one.
+    samples_after_long_move = 2,
 };
+
+static const float long_move = 2;
+static const float step_longest = 4.6F; // in log: a factor of a hundred
 
 // Bound on the change between two reports: on an idle engine a few tokens are a large factor.
 static const float usage_change_max = 4;
@@ -29,31 +35,51 @@ static const float usage_change_max = 4;
 struct learner {
     _Atomic float *value;
     atomic_uint *samples;
-    float start;    // until there is a sample
-    float quantile; // share of the samples below the value
-    float step;     // in the long run
+    _Atomic uint32_t *at_ms; // of the last sample
+    float start;             // until there is a sample
+    float expected;          // by the decision, which may trust the value no more; 0: unknown
+    float quantile;          // share of the samples below the value
+    float step;              // in the long run
 };
+
+// Moves the value within the range from the learned to the expected one, as near to the sample as
+// it gets.  True: that was a long move, and enough for one sample.
+static bool learner_reconsider(const struct learner *learner, float sample, float *value)
+{
+    float old = *value;
+    if (!(learner->expected > 0)) {
+        return false;
+    }
+    float low = fminf(old, learner->expected);
+    float high = fmaxf(old, learner->expected);
+    *value = fminf(fmaxf(sample, low), high);
+    return *value > old * long_move || *value * long_move < old;
+}
 
 // A sample moves the value towards itself, by one step at most.  The first step is a factor of a
 // hundred and each next one 0.6 of it in log, so that later samples repair an early outlier.  Later
 // up and down steps differ, which makes it a quantile.  Two writers at once lose one sample.
-static void load_learn(const struct learner *learner, float sample)
+static void load_learn(const struct learner *learner, float sample, uint64_t now_us)
 {
     if (!(sample > 0) || !isfinite(sample)) {
         return;
     }
     unsigned count = ADD(learner->samples, 1);
     float value = LOAD(learner->value);
-    if (!(value > 0)) {
-        value = learner->start;
-    }
     float up = 2 * learner->quantile * learner->step;
     float down = 2 * (1 - learner->quantile) * learner->step;
-    if (count < 10) {
-        up = down = 4.6F * powf(0.6F, (float)count);
+    if (!(value > 0)) {
+        value = learner->start;
+        up = down = step_longest;
+    } else if (learner_reconsider(learner, sample, &value)) {
+        STORE(learner->samples, samples_after_long_move);
+        up = down = 0;
+    } else if (count < 10) {
+        up = down = step_longest * powf(0.6F, (float)count);
     }
     float move = fminf(fmaxf(logf(sample / value), -down), up);
     STORE(learner->value, fminf(fmaxf(value * expf(move), 1e-6F), 1e6F));
+    STORE(learner->at_ms, (uint32_t)(now_us / 1000));
 }
 
 void load_init(struct load *load)
@@ -65,18 +91,35 @@ void load_init(struct load *load)
     };
 }
 
-// The remaining share: 1/(1 + t/T) squared is close to an exponential where it matters, and
-// cheaper.
-static float fade_at(const struct load *load, uint32_t now_ms)
+// 1/(1 + t/2T) squared is close to an exponential where it matters, and cheaper.
+static float load_fade(uint32_t age_ms, float life_ms)
 {
-    uint32_t age_ms = now_ms - (uint32_t)LOAD(&load->recent_ms);
-    float fade = 1 / (1 + (float)(age_ms < UINT32_MAX / 2 ? age_ms : 0) / (2 * load_recent_ms));
+    float fade = 1 / (1 + (float)age_ms / (2 * life_ms));
     return fade * fade;
+}
+
+float load_speed_life_ms(float arrivals_per_ms)
+{
+    float by_requests = arrivals_per_ms > 0 ? load_speed_requests / arrivals_per_ms : 0;
+    return fmaxf(by_requests, load_speed_ms);
+}
+
+float load_trust(uint32_t age_ms, float life_ms)
+{
+    ASSERT(life_ms > 0);
+    return age_ms > load_speed_fresh_ms ? load_fade(age_ms - load_speed_fresh_ms, life_ms) : 1;
+}
+
+// Another thread's clock may be a little ahead.
+static uint32_t load_age_ms(const _Atomic uint32_t *at_ms, uint32_t now_ms)
+{
+    uint32_t age_ms = now_ms - LOAD(at_ms);
+    return age_ms < UINT32_MAX / 2 ? age_ms : 0;
 }
 
 static void count_recent(struct load *load, uint32_t uncached_tokens, uint32_t now_ms)
 {
-    float fade = fade_at(load, now_ms);
+    float fade = load_fade(load_age_ms(&load->recent_ms, now_ms), load_recent_ms);
     STORE(&load->recent_requests, LOAD(&load->recent_requests) * fade + 1);
     STORE(&load->recent_tokens, LOAD(&load->recent_tokens) * fade + (float)uncached_tokens);
     STORE(&load->recent_ms, now_ms);
@@ -123,10 +166,12 @@ static void learn_prefill(struct load *load, const struct load_request *request,
     // quantile.
     struct learner learner = {.value = &load->prefill_ms,
                               .samples = &load->prefill_samples,
+                              .at_ms = &load->prefill_at_ms,
                               .start = PREFILL_SHIPPED_TOKEN_MS,
+                              .expected = request->expected_prefill_ms,
                               .quantile = 0.3F,
                               .step = 0.035F};
-    load_learn(&learner, sample);
+    load_learn(&learner, sample, now_us);
 }
 
 static void learn_step(struct load *load, struct load_request *request, uint64_t now_us)
@@ -137,11 +182,14 @@ static void learn_step(struct load *load, struct load_request *request, uint64_t
     }
     struct learner learner = {.value = &load->step_ms,
                               .samples = &load->step_samples,
+                              .at_ms = &load->step_at_ms,
                               .start = PREFILL_SHIPPED_STEP_MS,
+                              .expected = request->expected_step_ms,
                               .quantile = 0.5F,
                               .step = 0.025F};
     if (now_us > request->last_us) {
-        load_learn(&learner, (float)(now_us - request->last_us) / 1000 / (float)tokens);
+        load_learn(&learner, (float)(now_us - request->last_us) / 1000 / (float)tokens, now_us);
+        request->expected_step_ms = 0; // later samples meet a speed that was just learned
     }
     request->sampled_tokens = request->output_tokens;
     request->last_us = now_us;
@@ -283,12 +331,14 @@ float load_prefill_ms(const struct load *load)
                           : PREFILL_SHIPPED_TOKEN_MS;
 }
 
-static void read_speeds(const struct load *load, struct load_view *out)
+static void read_speeds(const struct load *load, uint32_t now_ms, struct load_view *out)
 {
     float step_ms = LOAD(&load->step_ms);
 
     out->prefill_ms = load_prefill_ms(load);
+    out->prefill_age_ms = load_age_ms(&load->prefill_at_ms, now_ms);
     out->step_ms = step_ms > 0 ? step_ms : out->prefill_ms * PREFILL_STEP_TOKENS;
+    out->step_age_ms = step_ms > 0 ? load_age_ms(&load->step_at_ms, now_ms) : out->prefill_age_ms;
 }
 
 // No counter is ever below zero: a request takes back only what it added before.
@@ -298,10 +348,10 @@ void load_read(const struct load *load, uint64_t now_ms, struct load_view *out)
     out->context_tokens = (uint64_t)LOAD(&load->context_tokens);
     out->sequences = (uint32_t)LOAD(&load->sequences);
     out->requests = (uint32_t)LOAD(&load->requests);
-    float fade = fade_at(load, (uint32_t)now_ms);
+    float fade = load_fade(load_age_ms(&load->recent_ms, (uint32_t)now_ms), load_recent_ms);
     out->recent_requests = LOAD(&load->recent_requests) * fade;
     out->recent_tokens = LOAD(&load->recent_tokens) * fade;
-    read_speeds(load, out);
+    read_speeds(load, (uint32_t)now_ms, out);
     out->cache_tokens = LOAD(&load->cache_tokens);
     out->speed_is_learned = LOAD(&load->prefill_samples) > 0;
     read_report(load, now_ms, out);

@@ -16,6 +16,16 @@
 // are long at first and short later.  Before the first sample the shipped constants hold, those of
 // an 8B model on one H200.
 //
+// A learned speed is trusted less the older its last sample is: a backend that looks slow gets no
+// requests, and so could never show that it is well again.  route/survey.c blends the speed with
+// that of the pool by load_trust.  A request carries the blend that its decision counted on, and
+// its sample may move the speed by one long step, up to the blend and no further:
+//
+//     learned 20, pool 1    after 13 s    blend 2    sample 20: stays 20; sample 1: 2, then 1
+//
+// So one sample decides between the two values that we thought possible, and an outlier beyond them
+// still moves the speed by a short step.
+//
 // The engine's own report (scraped) shows the work of other clients.  It counts for less as it gets
 // older, and for nothing after load_report_life_ms.
 //
@@ -25,6 +35,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -32,6 +43,15 @@ enum {
     // How long a request counts as recent: long enough to even out chance, short enough that a
     // backend with a slow start is not favoured for long.
     load_recent_ms = 30000,
+    // A learned speed has half its weight when its last sample is 0.83 of this old, which makes a
+    // backend of any slowness at most twice as slow as its pool.  So one that is well again is
+    // tried after 8 to 13 s, and one that stays slow costs one slow response in as long.
+    load_speed_ms = 15000,
+    // The same in requests, for a pool that is hardly used: so many at an equal share.
+    load_speed_requests = 8,
+    // Until this age it counts in full.  Samples that come faster than that repair a factor of 20
+    // by short steps within half a minute, and a busy fleet should not be steered by their gaps.
+    load_speed_fresh_ms = 500,
 };
 
 struct load {
@@ -46,7 +66,9 @@ struct load {
     atomic_uint step_samples;
     _Atomic float recent_requests;  // begun, fading with load_recent_ms
     _Atomic float recent_tokens;    // their uncached tokens
-    atomic_uint_fast32_t recent_ms; // when both were updated
+    _Atomic uint32_t recent_ms;     // when both were updated
+    _Atomic uint32_t prefill_at_ms; // when its last sample came
+    _Atomic uint32_t step_at_ms;    // likewise
 
     // Written by the scraper and by feedback.
     _Alignas(64) atomic_uint_fast64_t reported_ms; // when; 0: never
@@ -63,16 +85,20 @@ struct load {
     atomic_uint_fast64_t cached_tokens;
 };
 
+_Static_assert(offsetof(struct load, reported_ms) == 64, "a decision reads one line of each load");
+
 // One request's part of it; the caller keeps it from load_begin to load_end.
 struct load_request {
     uint64_t sent_us;
     uint64_t first_us; // 0: no token yet
     uint64_t last_us;  // when the speed of its decoding was last measured
     uint32_t prompt_tokens;
-    uint32_t uncached_tokens; // believed
-    uint32_t output_tokens;   // so far
-    uint32_t sampled_tokens;  // of them at last_us
-    uint32_t ahead_tokens;    // queued in front of it when it was sent
+    uint32_t uncached_tokens;  // believed
+    uint32_t output_tokens;    // so far
+    uint32_t sampled_tokens;   // of them at last_us
+    uint32_t ahead_tokens;     // queued in front of it when it was sent
+    float expected_prefill_ms; // the speed that the decision counted on; 0: unknown
+    float expected_step_ms;    // the same, until its first sample
     bool is_counted;
 };
 
@@ -89,7 +115,9 @@ struct load_view {
     float kv_usage;   // as reported, and as our own tokens have changed since; negative: unknown
     float prefill_ms; // per token; never 0
     float step_ms;    // never 0
-    uint64_t cache_tokens; // 0: unknown
+    uint32_t prefill_age_ms; // of its last sample
+    uint32_t step_age_ms;    // likewise
+    uint64_t cache_tokens;   // 0: unknown
     bool speed_is_learned;
 };
 
@@ -103,7 +131,7 @@ struct load_report {
 
 void load_init(struct load *load);
 
-// `request` has prompt_tokens and uncached_tokens set; the rest is filled in.
+// `request` has prompt_tokens, uncached_tokens and the expected speeds set; the rest is filled in.
 void load_begin(struct load *load, struct load_request *request, uint64_t now_us);
 
 // The first token has come at an unknown time, as in a response that is not streamed: moves the
@@ -125,3 +153,9 @@ uint32_t load_block_tokens(const struct load *load);
 float load_prefill_ms(const struct load *load);
 
 void load_read(const struct load *load, uint64_t now_ms, struct load_view *out);
+
+// How long a speed lives in a pool where so many requests arrive for each backend; 0: unknown.
+float load_speed_life_ms(float arrivals_per_ms);
+
+// The weight of a learned speed whose last sample is so old: 1 while it is fresh, later less.
+float load_trust(uint32_t age_ms, float life_ms);

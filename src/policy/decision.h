@@ -34,7 +34,10 @@ struct decision_party {
     // Predictions; 0 if the policy does not read prompts.
     float wait_ms;    // until the prefill of this prompt starts
     float prefill_ms; // of this prompt
-    float cost;       // in the policy's own unit; NAN: the policy ranks nothing
+    // The speeds in these predictions; 0 as well.
+    float token_ms; // prefill of one token
+    float step_ms;  // between two output tokens
+    float cost;     // in the policy's own unit; NAN: the policy ranks nothing
 };
 
 struct decision {

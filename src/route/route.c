@@ -322,6 +322,8 @@ static void describe_party(const struct route *route, const struct survey_task *
     out->age = survey->beliefs[backend->slot].age;
     out->cost = (float)survey->costs[target_index];
     predict(target, task->request->prompt_tokens, &out->wait_ms, &out->prefill_ms);
+    out->token_ms = target->prefill_ms;
+    out->step_ms = target->step_ms;
 }
 
 static void describe(const struct route *route, const struct route_question *question,
@@ -370,6 +372,7 @@ static bool question_begin(struct route *route, const struct fleet_view *view,
     if (out->task.reads_prompt) {
         struct traffic_view traffic;
         traffic_read(knowledge_traffic(route->knowledge, group->pool), now_us, &traffic);
+        out->task.speed_life_ms = load_speed_life_ms(traffic.arrivals_per_ms / (float)group->count);
         out->traffic = (struct policy_traffic){
             .arrivals_per_ms = traffic.arrivals_per_ms,
             .decode_ms = traffic.decode_ms,

@@ -22,12 +22,14 @@ bool survey_init(struct survey *survey, uint32_t target_count_max)
         .targets = calloc(target_count_max, sizeof(*survey->targets)),
         .backends = calloc(target_count_max, sizeof(struct backend *)),
         .costs = calloc(target_count_max, sizeof(*survey->costs)),
+        .speeds = calloc(target_count_max, sizeof(*survey->speeds)),
         .hits = calloc((size_t)2 * target_count_max, sizeof(*survey->hits)),
         .reported_hits = calloc(target_count_max, sizeof(*survey->reported_hits)),
         .beliefs = calloc(target_count_max, sizeof(*survey->beliefs)),
     };
     return survey->targets != NULL && survey->backends != NULL && survey->costs != NULL &&
-           survey->hits != NULL && survey->reported_hits != NULL && survey->beliefs != NULL;
+           survey->speeds != NULL && survey->hits != NULL && survey->reported_hits != NULL &&
+           survey->beliefs != NULL;
 }
 
 void survey_fini(struct survey *survey)
@@ -35,6 +37,7 @@ void survey_fini(struct survey *survey)
     free(survey->targets);
     free(survey->backends);
     free(survey->costs);
+    free(survey->speeds);
     free(survey->hits);
     free(survey->reported_hits);
     free(survey->beliefs);
@@ -281,6 +284,21 @@ static void survey_forget(struct survey *survey, const struct survey_task *task,
     belief->blocks = belief->reported_tokens / task->request->block_tokens;
 }
 
+// A speed counts for less as its last sample gets older, and for nothing if there is none.  While a
+// request waits there for its first token, which will be a sample, it counts in full: one request
+// tries a backend that was slow, not all that arrive until its response.
+static struct survey_speeds survey_trust_speeds(const struct load_view *load, float life_ms)
+{
+    bool is_being_tried = load->requests > load->sequences;
+    struct survey_speeds out = {.prefill_ms = load->prefill_ms, .step_ms = load->step_ms};
+
+    if (load->speed_is_learned) {
+        out.prefill_trust = is_being_tried ? 1 : load_trust(load->prefill_age_ms, life_ms);
+        out.step_trust = is_being_tried ? 1 : load_trust(load->step_age_ms, life_ms);
+    }
+    return out;
+}
+
 // Writes what the index and the load say of a backend.
 static void survey_describe(struct survey *survey, const struct survey_task *task,
                             struct policy_target *target, struct backend *backend)
@@ -296,8 +314,7 @@ static void survey_describe(struct survey *survey, const struct survey_task *tas
     target->foreign_requests = load.foreign_requests;
     target->waiting = load.waiting;
     target->kv_usage = load.kv_usage;
-    target->prefill_ms = load.speed_is_learned ? load.prefill_ms : 0; // see survey_lend_speeds
-    target->step_ms = load.speed_is_learned ? load.step_ms : 0;
+    survey->speeds[survey->count] = survey_trust_speeds(&load, task->speed_life_ms);
     target->cache_tokens = load.cache_tokens;
     // A backend that has taken over a slot does not inherit what the last one was believed to hold.
     // Reported blocks are its own: those of the last one were removed before the slot was free.
@@ -400,28 +417,36 @@ static void survey_group(struct survey *survey, const struct survey_task *task,
     }
 }
 
-// A target that has not shown its speed gets that of the others: the harmonic mean, which a single
-// slow one does not spoil, or the shipped constants.
-static void survey_lend_speeds(struct survey *survey)
+// The harmonic mean of a target's speed and the pool's.
+static float survey_blend(float own_ms, float pool_ms, float trust)
 {
-    float prefill = 0;
-    float step = 0;
-    float count = 0;
+    return trust > 0 ? 1 / (trust / own_ms + (1 - trust) / pool_ms) : pool_ms;
+}
+
+// Each target gets a blend of its own speed and the pool's, by the trust in its own.  The pool's is
+// the harmonic mean, which a single slow target does not spoil, by the same trust; or the shipped
+// constants.
+static void survey_blend_speeds(struct survey *survey)
+{
+    struct survey_speeds pool = {0};
+    float prefill_rate = 0;
+    float step_rate = 0;
 
     for (uint32_t i = 0; i < survey->count; i++) {
-        const struct policy_target *target = &survey->targets[i];
-        if (target->prefill_ms > 0) {
-            prefill += 1 / target->prefill_ms;
-            step += 1 / target->step_ms;
-            count++;
-        }
+        const struct survey_speeds *speeds = &survey->speeds[i];
+        prefill_rate += speeds->prefill_trust / speeds->prefill_ms;
+        step_rate += speeds->step_trust / speeds->step_ms;
+        pool.prefill_trust += speeds->prefill_trust;
+        pool.step_trust += speeds->step_trust;
     }
+    pool.prefill_ms =
+        prefill_rate > 0 ? pool.prefill_trust / prefill_rate : PREFILL_SHIPPED_TOKEN_MS;
+    pool.step_ms = step_rate > 0 ? pool.step_trust / step_rate : PREFILL_SHIPPED_STEP_MS;
     for (uint32_t i = 0; i < survey->count; i++) {
+        const struct survey_speeds *own = &survey->speeds[i];
         struct policy_target *target = &survey->targets[i];
-        if (!(target->prefill_ms > 0)) {
-            target->prefill_ms = count > 0 ? count / prefill : PREFILL_SHIPPED_TOKEN_MS;
-            target->step_ms = count > 0 ? count / step : PREFILL_SHIPPED_STEP_MS;
-        }
+        target->prefill_ms = survey_blend(own->prefill_ms, pool.prefill_ms, own->prefill_trust);
+        target->step_ms = survey_blend(own->step_ms, pool.step_ms, own->step_trust);
     }
 }
 
@@ -445,7 +470,7 @@ void survey_collect(struct survey *survey, const struct survey_task *task, struc
 {
     survey_group_or_sample(survey, task, rng);
     if (task->reads_prompt) {
-        survey_lend_speeds(survey);
+        survey_blend_speeds(survey);
     }
 }
 

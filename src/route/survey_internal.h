@@ -30,6 +30,14 @@ enum {
     survey_sample = 64,
 };
 
+// The speeds that a target has shown, and the trust in each: from 0, no sample, to 1.
+struct survey_speeds {
+    float prefill_ms;
+    float step_ms;
+    float prefill_trust;
+    float step_trust;
+};
+
 // Facts about a slot, for the present request.  Blocks are the request's own.
 struct survey_belief {
     // By the index, from what was sent there.
@@ -48,8 +56,9 @@ struct survey_belief {
 
 struct survey {
     struct policy_target *targets;
-    struct backend **backends; // of each target
-    double *costs;             // of each target
+    struct backend **backends;    // of each target
+    double *costs;                // of each target
+    struct survey_speeds *speeds; // of each target
     // At most count_max from the index, where a backend whose holder moves during the match may be
     // met twice, and one for each backend that only events report.
     struct prefix_hit *hits;
@@ -77,6 +86,7 @@ struct survey_task {
     uint64_t now_us;
     float host_worth;
     float disk_worth;
+    float speed_life_ms; // load_speed_life_ms
     bool reads_prompt;
     bool may_sample;
 };

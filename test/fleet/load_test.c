@@ -248,6 +248,117 @@ TEST(eight_samples_find_a_speed_thirty_times_off)
     }
 }
 
+// Shows a prompt at that speed, sent when the decision counted on `expected`.
+static void show_expected(struct load *load, float token_ms, float expected)
+{
+    struct load_request request = {.prompt_tokens = 5000,
+                                   .uncached_tokens = 5000,
+                                   .expected_prefill_ms = expected,
+                                   .expected_step_ms = expected * PREFILL_STEP_TOKENS};
+    float step_ms = read_at(load, 1).step_ms;
+    load_begin(load, &request, 1000000);
+    uint64_t first_us = 1000000 + (uint64_t)(prefill_curve_ms(token_ms, step_ms, 0, 5000) * 1000);
+    load_output(load, &request, 1, first_us);
+    load_end(load, &request);
+}
+
+static void learn_speed(struct load *load, float token_ms)
+{
+    load_init(load);
+    for (int sample = 0; sample < 100; sample++) {
+        show_prefill(load, token_ms, 0, 5000, 1);
+        show_step(load, token_ms * PREFILL_STEP_TOKENS);
+    }
+    ASSERT(is_near(read_at(load, 1).prefill_ms, token_ms, 5));
+}
+
+TEST(two_samples_show_that_a_slow_backend_is_well_when_the_decision_expected_it)
+{
+    struct load load;
+    learn_speed(&load, 0.8F);
+    show_expected(&load, 0.04F, 0.08F);
+    CHECK(is_near(read_at(&load, 1).prefill_ms, 0.08, 5));
+    show_expected(&load, 0.04F, 0.08F);
+    CHECK(is_near(read_at(&load, 1).prefill_ms, 0.04, 20));
+}
+
+TEST(a_backend_that_stays_slow_keeps_its_speed_whatever_was_expected)
+{
+    struct load load;
+    learn_speed(&load, 0.8F);
+    for (int sample = 0; sample < 5; sample++) {
+        show_expected(&load, 0.8F, 0.08F);
+        CHECK(is_near(read_at(&load, 1).prefill_ms, 0.8, 10));
+    }
+}
+
+// As at one request a minute, where each meets an old speed.
+TEST(a_sample_beyond_what_was_expected_moves_the_speed_by_a_short_step)
+{
+    static const float absurd[] = {100, 0.01F};
+    for (size_t i = 0; i < ARRAY_COUNT(absurd); i++) {
+        struct load load;
+        learn_speed(&load, 0.04F);
+        show_expected(&load, 0.04F * absurd[i], 0.04F);
+        CHECK(is_near(read_at(&load, 1).prefill_ms, 0.04, 10));
+        // No further than to the pool's speed, which counts for as much by then.
+        show_expected(&load, 0.04F * absurd[i], 0.05F);
+        CHECK(is_near(read_at(&load, 1).prefill_ms, 0.045, 20));
+    }
+}
+
+TEST(a_wrong_long_step_is_repaired_by_the_next_six_samples)
+{
+    struct load load;
+    learn_speed(&load, 0.8F);
+    show_expected(&load, 0.0001F, 0.08F);
+    CHECK(is_near(read_at(&load, 1).prefill_ms, 0.08, 5));
+    for (int sample = 0; sample < 6; sample++) {
+        show_expected(&load, 0.8F, 0);
+    }
+    CHECK(is_near(read_at(&load, 1).prefill_ms, 0.8, 25));
+}
+
+TEST(only_the_first_step_of_a_response_counts_on_the_expected_speed)
+{
+    struct load load;
+    learn_speed(&load, 1);
+    float slow_ms = read_at(&load, 1).step_ms;
+    struct load_request request = {
+        .prompt_tokens = 10, .uncached_tokens = 10, .expected_step_ms = slow_ms / 4};
+    load_begin(&load, &request, 1000);
+    load_output(&load, &request, 1, 2000);
+    load_output(&load, &request, 10, 2000 + (uint64_t)(slow_ms * 10000));
+    CHECK(is_near(read_at(&load, 1).step_ms, (double)slow_ms, 5));
+    load_output(&load, &request, 10, 2000 + (uint64_t)(slow_ms * 12000));
+    CHECK(is_near(read_at(&load, 1).step_ms, (double)slow_ms, 10));
+    load_end(&load, &request);
+}
+
+TEST(a_speed_is_as_old_as_its_last_sample)
+{
+    struct load load;
+    load_init(&load);
+    show_prefill(&load, 0.1F, 0, 5000, 1); // at about 1.5 s
+    uint32_t first_ms = read_at(&load, 10000).prefill_age_ms;
+    CHECK(first_ms > 8000 && first_ms < 9000);
+    CHECK_EQ(read_at(&load, 10000).step_age_ms, first_ms); // follows from that of prefill
+    CHECK_EQ(read_at(&load, 1000).prefill_age_ms, 0);      // another thread's clock
+    show_step(&load, 8);                                   // at 82 ms
+    CHECK_EQ(read_at(&load, 10000).step_age_ms, 10000 - 82);
+    CHECK_EQ(read_at(&load, 10000).prefill_age_ms, first_ms);
+}
+
+TEST(a_speed_lives_for_seconds_or_for_some_requests_whichever_is_longer)
+{
+    CHECK(load_speed_life_ms(0) == load_speed_ms);
+    CHECK(load_speed_life_ms(1) == load_speed_ms);
+    CHECK(is_near(load_speed_life_ms(1.0F / 60000), load_speed_requests * 60000, 1));
+    CHECK(load_trust(load_speed_fresh_ms, load_speed_ms) == 1);
+    CHECK(is_near((double)load_trust(load_speed_fresh_ms + 12500, load_speed_ms), 0.5, 2));
+    CHECK(load_trust(UINT32_MAX, load_speed_ms) > 0);
+}
+
 TEST(an_absurd_first_sample_is_repaired_by_the_next_ten)
 {
     static const float absurd[] = {1000, 0.001F};

@@ -65,6 +65,23 @@ TEST(a_prompt_in_flight_is_predicted_and_counted_as_load)
     tear_down();
 }
 
+TEST(the_speed_that_the_decision_counted_on_lets_the_response_repair_the_learned_one)
+{
+    set_up();
+    for (int i = 0; i < 100; i++) {
+        feedback_begin(&feedback, &input, 1000000);
+        load_output(&backend.load, &feedback.load, 1, 3000000);
+        feedback_end(&feedback, keys);
+    }
+    float slow_ms = load_prefill_ms(&backend.load);
+    decision.chosen.token_ms = slow_ms / 8;
+    feedback_begin(&feedback, &input, 1000000);
+    load_output(&backend.load, &feedback.load, 1, 1050000);
+    feedback_end(&feedback, keys);
+    CHECK(load_prefill_ms(&backend.load) < slow_ms / 7);
+    tear_down();
+}
+
 TEST(a_prediction_without_output_is_withdrawn_except_for_blocks_held_before)
 {
     set_up();

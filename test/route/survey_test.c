@@ -56,7 +56,7 @@ static void tear_down(void)
     fleet_destroy(&fleet);
 }
 
-static void take(const struct route_request *request, bool may_sample)
+static void take_at(const struct route_request *request, bool may_sample, uint64_t now_us)
 {
     const struct fleet_view *view = fleet_view(fleet);
     struct survey_task task = {.knowledge = knowledge,
@@ -64,13 +64,19 @@ static void take(const struct route_request *request, bool may_sample)
                                .group = &view->pools[0],
                                .request = request,
                                .tried = &nobody,
-                               .now_us = 1000000,
+                               .now_us = now_us,
+                               .speed_life_ms = load_speed_ms,
                                .host_worth = 0.5F,
                                .disk_worth = 0.25F,
                                .reads_prompt = true,
                                .may_sample = may_sample};
     survey_match(&survey, &task);
     survey_collect(&survey, &task, &rng);
+}
+
+static void take(const struct route_request *request, bool may_sample)
+{
+    take_at(request, may_sample, 1000000);
 }
 
 static void hold(const struct backend *backend, const uint64_t *held, uint32_t count)
@@ -116,23 +122,96 @@ TEST(each_target_shows_its_blocks_and_its_load)
     tear_down();
 }
 
+// Thirty prompts of 10,000 tokens that took so long, the last until second 1.
+static void show_speed(struct backend *backend, uint64_t prefill_ms)
+{
+    for (int i = 0; i < 30; i++) {
+        struct load_request shown = {.prompt_tokens = 10000, .uncached_tokens = 10000};
+        load_begin(&backend->load, &shown, 1000000 - prefill_ms * 1000);
+        load_output(&backend->load, &shown, 0, 1000000);
+        load_end(&backend->load, &shown);
+    }
+}
+
 TEST(a_backend_without_a_learned_speed_gets_that_of_the_others)
 {
     set_up(3);
     take(&request, false);
     CHECK(target_of(backends[0])->prefill_ms == PREFILL_SHIPPED_TOKEN_MS);
     CHECK(target_of(backends[0])->step_ms == PREFILL_SHIPPED_STEP_MS);
-    for (int i = 0; i < 30; i++) {
-        struct load_request shown = {.prompt_tokens = 10000, .uncached_tokens = 10000};
-        load_begin(&backends[1]->load, &shown, 1);
-        load_output(&backends[1]->load, &shown, 0, 1000001);
-        load_end(&backends[1]->load, &shown);
-    }
+    show_speed(backends[1], 1000);
     take(&request, false);
     float learned = target_of(backends[1])->prefill_ms;
     CHECK(learned > 2 * PREFILL_SHIPPED_TOKEN_MS);
     CHECK(target_of(backends[0])->prefill_ms > 0.99F * learned);
     CHECK(target_of(backends[2])->step_ms > 0.99F * target_of(backends[1])->step_ms);
+    tear_down();
+}
+
+static const uint64_t second_us = 1000000;
+
+// The others are as they were a moment ago.
+static void take_after(uint64_t seconds)
+{
+    for (int i = 1; i < 4; i++) {
+        atomic_store(&backends[i]->load.prefill_at_ms, 1000 + (uint32_t)seconds * 1000);
+        atomic_store(&backends[i]->load.step_at_ms, 1000 + (uint32_t)seconds * 1000);
+    }
+    take_at(&request, false, second_us + seconds * second_us);
+}
+
+TEST(an_old_speed_fades_towards_that_of_the_others)
+{
+    static const uint64_t slow_ms[] = {100, 400, 990};
+    for (size_t i = 0; i < ARRAY_COUNT(slow_ms); i++) {
+        set_up(4);
+        show_speed(backends[0], slow_ms[i]);
+        for (int k = 1; k < 4; k++) {
+            show_speed(backends[k], 20);
+        }
+        take_after(0);
+        const struct policy_target *target = target_of(backends[0]);
+        float usual = target_of(backends[1])->prefill_ms;
+        CHECK(target->prefill_ms > usual * (float)slow_ms[i] / 20 * 0.9F);
+        take_after(3);
+        CHECK(target->prefill_ms > usual * 2);
+        take_after(14);
+        // The usual speed includes a little of the slow one.
+        CHECK(target->prefill_ms < usual * 2.2F);
+        CHECK(target->step_ms < target_of(backends[1])->step_ms * 2.2F);
+        CHECK(target_of(backends[1])->prefill_ms < usual * 1.1F);
+        tear_down();
+    }
+}
+
+TEST(a_speed_counts_in_full_while_a_request_tries_its_backend)
+{
+    set_up(4);
+    show_speed(backends[0], 400);
+    for (int k = 1; k < 4; k++) {
+        show_speed(backends[k], 20);
+    }
+    take_after(0);
+    float slow = target_of(backends[0])->prefill_ms;
+    struct load_request trying = {.prompt_tokens = 500, .uncached_tokens = 300};
+    load_begin(&backends[0]->load, &trying, 15 * second_us);
+    take_after(14);
+    CHECK(is_near((double)target_of(backends[0])->prefill_ms, (double)slow, 1));
+    load_assume_first_token(&backends[0]->load, &trying, 15 * second_us);
+    take_after(14);
+    CHECK(target_of(backends[0])->prefill_ms < slow / 4);
+    tear_down();
+}
+
+TEST(speeds_that_are_all_old_stay_what_they_are)
+{
+    set_up(2);
+    show_speed(backends[0], 400);
+    show_speed(backends[1], 400);
+    take(&request, false);
+    float before = target_of(backends[0])->prefill_ms;
+    take_at(&request, false, 100000 * second_us);
+    CHECK(is_near((double)target_of(backends[0])->prefill_ms, (double)before, 1));
     tear_down();
 }
 
