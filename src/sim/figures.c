@@ -53,8 +53,7 @@ static double figures_percentile(const double *sorted, uint32_t count, double pe
     return sorted[below] + (sorted[above] - sorted[below]) * (place - below);
 }
 
-// Sorts the values.
-static struct distribution distribution_of(double *values, uint32_t count)
+struct distribution figures_distribution(double *values, uint32_t count)
 {
     if (count == 0) {
         return (struct distribution){0};
@@ -127,12 +126,12 @@ static void tally_conclude(struct figures_tally *tally, uint32_t backend_count, 
     }
     out->balance = figures_balance(tally->work_tokens, backend_count);
     out->request_balance = figures_balance(tally->requests, backend_count);
-    out->e2e = distribution_of(tally->e2e_ms, tally->count);
-    out->ttft = distribution_of(tally->ttft_ms, tally->count);
+    out->e2e = figures_distribution(tally->e2e_ms, tally->count);
+    out->ttft = figures_distribution(tally->ttft_ms, tally->count);
     for (int i = 0; i < figure_curve_points; i++) {
         out->ttft_curve[i] = figures_percentile(tally->ttft_ms, tally->count, i);
     }
-    out->tpot = distribution_of(tally->tpot_ms, tally->paced_count);
+    out->tpot = figures_distribution(tally->tpot_ms, tally->paced_count);
 }
 
 void figures_sum(const struct figure_sample *samples, uint32_t sample_count, double from_ms,

@@ -55,6 +55,9 @@ struct figures {
 void figures_sum(const struct figure_sample *samples, uint32_t sample_count, double from_ms,
                  uint32_t backend_count, struct figures *out);
 
+// Sorts the values; all zero if there are none.
+struct distribution figures_distribution(double *values, uint32_t count);
+
 // The order of two doubles, for qsort.
 int figures_order(const void *a, const void *b);
 

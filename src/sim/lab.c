@@ -37,6 +37,7 @@ struct lab_replica {
     struct backend *backend;
     uint32_t number;
     bool is_stepping;
+    bool has_left;
 };
 
 // A request between its sending and its last token.
@@ -56,16 +57,20 @@ struct lab_flight {
 struct lab {
     struct reclaim reclaim; // the first, since it fills cache lines of its own
     const struct lab_options *options;
+    struct lab_changes changes;
     uint32_t router_block;
     uint64_t now_us;
     uint64_t scrape_us;
+    double change_s;    // when the next backend joins or leaves
+    uint64_t change_us; // the same time
     struct fleet *fleet;
     const struct fleet_view *view;
     struct knowledge *knowledge;
     struct route *route;
     struct prefix_chain chain; // says only that there is one
     struct workload *workload;
-    struct lab_replica *replicas;
+    struct lab_replica *replicas; // by slot: none is used twice
+    uint32_t replica_count;
     struct affinity affinity;
     struct due_queue steps; // when those that run now end
     struct figure_sample *samples;
@@ -75,9 +80,15 @@ struct lab {
     uint32_t flying_count;
 };
 
+static double lab_now_s(const struct lab *lab)
+{
+    return (double)(lab->now_us - begin_us) / 1e6;
+}
+
 static void lab_begin_step(struct lab *lab, struct lab_replica *replica)
 {
-    double ms = engine_step(replica->engine);
+    double ms = engine_step(replica->engine) *
+                lab_changes_slowness(&lab->changes, replica->number + 1, lab_now_s(lab));
 
     replica->is_stepping = ms > 0;
     if (replica->is_stepping) {
@@ -240,8 +251,11 @@ static void lab_send(struct lab *lab)
 
 static void lab_scrape(struct lab *lab)
 {
-    for (uint32_t i = 0; i < lab->options->backend_count; i++) {
+    for (uint32_t i = 0; i < lab->replica_count; i++) {
         struct engine_status status;
+        if (lab->replicas[i].has_left) {
+            continue;
+        }
         engine_status(lab->replicas[i].engine, &status);
         load_report(&lab->replicas[i].backend->load,
                     &(struct load_report){
@@ -256,7 +270,56 @@ static void lab_scrape(struct lab *lab)
     lab->scrape_us += (uint64_t)lab->options->scrape_ms * 1000;
 }
 
-// Advances to the next event: a step ends, a request is due, or metrics are read.
+static bool set_up_replica(struct lab *lab)
+{
+    uint32_t number = lab->replica_count;
+    struct lab_replica *replica = &lab->replicas[number];
+    char url[64];
+
+    snprintf(url, sizeof(url), "http://replica-%u:8000", number);
+    struct fleet_spec spec = {.url = url, .host = url + 7, .port = 8000, .weight = 1};
+    *replica = (struct lab_replica){.lab = lab, .number = number};
+    replica->backend = fleet_add(lab->fleet, &spec);
+    replica->engine = engine_create(
+        lab->options->profile, &(struct engine_observer){.owner = replica, .token = lab_got_token});
+    ASSERT(replica->backend == NULL || replica->backend->slot == number);
+    lab->replica_count++;
+    return replica->backend != NULL && replica->engine != NULL;
+}
+
+static void lab_plan_change(struct lab *lab, double at_s)
+{
+    lab->change_s = lab_changes_next(&lab->changes, at_s);
+    lab->change_us =
+        lab->change_s < INFINITY ? begin_us + (uint64_t)llround(lab->change_s * 1e6) : never;
+}
+
+// Backends join and leave.  The fleet reclaims nothing, so a slot is not used again.
+static void lab_change_fleet(struct lab *lab)
+{
+    bool complete = true;
+
+    for (uint32_t i = 0; i < lab->changes.count; i++) {
+        const struct lab_change *change = &lab->changes.items[i];
+        if (change->kind == LAB_SLOW || change->at_s != lab->change_s) {
+            continue;
+        }
+        for (uint32_t k = 0; k < change->number && change->kind == LAB_JOIN; k++) {
+            complete = complete && set_up_replica(lab);
+        }
+        if (change->kind == LAB_LEAVE) {
+            struct lab_replica *replica = &lab->replicas[change->number - 1];
+            replica->has_left = true;
+            fleet_remove(lab->fleet, replica->backend);
+        }
+    }
+    complete = complete && fleet_publish(lab->fleet);
+    ASSERT(complete); // a run cannot go on without its memory
+    lab->view = fleet_view(lab->fleet);
+    lab_plan_change(lab, nextafter(lab->change_s, INFINITY));
+}
+
+// Advances to the next event: the fleet changes, a step ends, a request is due, metrics are read.
 static bool lab_advance(struct lab *lab)
 {
     const struct due *step = due_queue_first(&lab->steps);
@@ -273,7 +336,10 @@ static bool lab_advance(struct lab *lab)
     if (next_us == never) {
         return false;
     }
-    if (lab->scrape_us <= next_us) {
+    if (lab->change_us <= next_us && lab->change_us <= lab->scrape_us) {
+        lab->now_us = lab->change_us;
+        lab_change_fleet(lab);
+    } else if (lab->scrape_us <= next_us) {
         lab->now_us = lab->scrape_us;
         lab_scrape(lab);
     } else if (step_us <= due_us) {
@@ -288,24 +354,9 @@ static bool lab_advance(struct lab *lab)
     return true;
 }
 
-static bool set_up_replica(struct lab *lab, uint32_t number)
-{
-    struct lab_replica *replica = &lab->replicas[number];
-    char url[64];
-
-    snprintf(url, sizeof(url), "http://replica-%u:8000", number);
-    struct fleet_spec spec = {.url = url, .host = url + 7, .port = 8000, .weight = 1};
-    *replica = (struct lab_replica){.lab = lab, .number = number};
-    replica->backend = fleet_add(lab->fleet, &spec);
-    replica->engine = engine_create(
-        lab->options->profile, &(struct engine_observer){.owner = replica, .token = lab_got_token});
-    ASSERT(replica->backend == NULL || replica->backend->slot == number);
-    return replica->backend != NULL && replica->engine != NULL;
-}
-
 static bool set_up_router(struct lab *lab)
 {
-    uint32_t count = lab->options->backend_count;
+    uint32_t count = lab_changes_total(&lab->changes);
     size_t memory = (size_t)count * index_memory_per_backend;
 
     lab->knowledge = knowledge_create(&(struct knowledge_options){
@@ -332,15 +383,15 @@ static bool set_up_router(struct lab *lab)
 
 static bool lab_set_up(struct lab *lab)
 {
-    uint32_t count = lab->options->backend_count;
+    uint32_t count = lab_changes_total(&lab->changes);
 
     reclaim_init(&lab->reclaim, 1);
     lab->fleet = fleet_create(&(struct fleet_limits){.backend_count_max = count, .pool_count = 1},
                               &lab->reclaim);
     lab->replicas = calloc(count, sizeof(struct lab_replica));
     bool complete = lab->fleet != NULL && lab->replicas != NULL;
-    for (uint32_t i = 0; complete && i < count; i++) {
-        complete = set_up_replica(lab, i);
+    for (uint32_t i = 0; complete && i < lab->options->backend_count; i++) {
+        complete = set_up_replica(lab);
     }
     if (!complete || !fleet_publish(lab->fleet) || !set_up_router(lab)) {
         return false;
@@ -348,12 +399,13 @@ static bool lab_set_up(struct lab *lab)
     lab->view = fleet_view(lab->fleet);
     lab->now_us = begin_us;
     lab->scrape_us = lab->options->scrape_ms > 0 ? begin_us : never;
+    lab_plan_change(lab, 0);
     return true;
 }
 
 static void lab_tear_down(struct lab *lab)
 {
-    for (uint32_t i = 0; lab->replicas != NULL && i < lab->options->backend_count; i++) {
+    for (uint32_t i = 0; i < lab->replica_count; i++) {
         engine_destroy(&lab->replicas[i].engine);
     }
     route_destroy(&lab->route);
@@ -402,10 +454,10 @@ static double completed_per_s(const struct lab *lab, double from_ms)
 
 static void lab_sum_up(struct lab *lab, struct lab_result *out)
 {
-    *out = (struct lab_result){.virtual_s = (double)(lab->now_us - begin_us) / 1e6};
+    *out = (struct lab_result){.virtual_s = lab_now_s(lab)};
     uint64_t preemptions = 0;
 
-    for (uint32_t i = 0; i < lab->options->backend_count; i++) {
+    for (uint32_t i = 0; i < lab->replica_count; i++) {
         struct engine_status status;
         engine_status(lab->replicas[i].engine, &status);
         out->step_count += status.step_count;
@@ -413,8 +465,10 @@ static void lab_sum_up(struct lab *lab, struct lab_result *out)
     }
     double from_ms = end_of_warm_up(lab);
     out->completed_per_s = completed_per_s(lab, from_ms);
-    figures_sum(lab->samples, lab->sample_count, from_ms, lab->options->backend_count,
-                &out->figures);
+    figures_sum(lab->samples, lab->sample_count, from_ms, lab->replica_count, &out->figures);
+    for (uint32_t i = 0; i < lab->changes.count; i++) {
+        lab_changes_sum(&lab->changes, i, lab->samples, lab->sample_count, &out->changes[i]);
+    }
     out->figures.affinity = affinity_rate(&lab->affinity, from_ms);
     out->figures.preemptions = (double)preemptions;
     out->figures.failed_count = lab->failed_count;
@@ -423,7 +477,7 @@ static void lab_sum_up(struct lab *lab, struct lab_result *out)
 // Requests still in flight when time is up have failed.
 static void lab_abandon(struct lab *lab)
 {
-    for (uint32_t i = 0; i < lab->options->backend_count; i++) {
+    for (uint32_t i = 0; i < lab->replica_count; i++) {
         struct engine_request *request;
         while ((request = engine_any(lab->replicas[i].engine)) != NULL) {
             struct lab_flight *flight = CONTAINER_OF(request, struct lab_flight, request);
@@ -445,8 +499,12 @@ bool lab_run(const struct lab_options *options, struct lab_result *out, char err
     lab->options = options;
     lab->router_block =
         options->router_block_tokens > 0 ? options->router_block_tokens : default_router_block;
-    lab->workload = workload_create(&options->workload, error);
-    bool runs = lab->workload != NULL;
+    lab->changes = (struct lab_changes){.items = options->changes,
+                                        .count = options->change_count,
+                                        .backend_count = options->backend_count};
+    bool runs = lab_changes_check(&lab->changes, error);
+    lab->workload = runs ? workload_create(&options->workload, error) : NULL;
+    runs = lab->workload != NULL;
     if (runs && !lab_set_up(lab)) {
         snprintf(error, lab_error_size, "no memory for %u engines", options->backend_count);
         runs = false;

@@ -17,6 +17,7 @@
 #include "policy/policy.h"
 #include "sim/engine/profile.h"
 #include "sim/figures.h"
+#include "sim/lab_change.h"
 #include "sim/workload/workload.h"
 
 struct lab_options {
@@ -30,6 +31,8 @@ struct lab_options {
     uint32_t scrape_ms;           // 0: the engines' metrics are not read
     double warm_up;               // share of the requests that do not count
     double limit_s;               // of virtual time; unfinished requests have failed then.  0: none
+    const struct lab_change *changes; // of the fleet, while it runs
+    uint32_t change_count;
 };
 
 struct lab_result {
@@ -37,6 +40,7 @@ struct lab_result {
     double virtual_s;
     double completed_per_s; // while requests still came, after the warm-up
     uint64_t step_count;
+    struct lab_change_figures changes[lab_change_max]; // of each change
 };
 
 enum { lab_error_size = 160 };
@@ -45,7 +49,7 @@ enum { lab_error_size = 160 };
 bool lab_run(const struct lab_options *options, struct lab_result *out, char error[lab_error_size]);
 
 // The rate in requests/s at which that workload saturates the fleet: the best of a few policies
-// completes this much when a quarter more is offered.
+// completes this much when a quarter more is offered.  Without its changes.
 bool lab_saturation(const struct lab_options *options, double *rate, char error[lab_error_size]);
 
 // Upper bound: the hit rate of that workload with one infinite cache.

@@ -36,6 +36,11 @@ double report_value(const struct report_column *column, const struct figures *fi
     return value;
 }
 
+static void report_format_number(double value, char out[report_cell_size])
+{
+    snprintf(out, report_cell_size, "%.*f", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value);
+}
+
 void report_format(const struct report_column *column, const struct figures *figures,
                    char out[report_cell_size])
 {
@@ -43,7 +48,24 @@ void report_format(const struct report_column *column, const struct figures *fig
     if (column->unit == CHART_PERCENT) {
         snprintf(out, report_cell_size, "%.1f%%", value * 100);
     } else {
-        snprintf(out, report_cell_size, "%.*f", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value);
+        report_format_number(value, out);
+    }
+}
+
+const char *const report_change_headings[report_change_columns] = {"share 10s", "30s", "60s",
+                                                                   "TTFT p50", "p99"};
+
+void report_format_change(uint32_t column, const struct lab_change_figures *figures,
+                          char out[report_cell_size])
+{
+    ASSERT(column < report_change_columns);
+    double value = column < lab_change_windows    ? figures->share[column]
+                   : column == lab_change_windows ? figures->ttft_p50
+                                                  : figures->ttft_p99;
+    if (value < 0) {
+        snprintf(out, report_cell_size, "-");
+    } else {
+        report_format_number(value, out);
     }
 }
 

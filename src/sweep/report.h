@@ -47,6 +47,15 @@ bool report_is_best(const struct sweep *sweep, const struct sweep_point *point,
 void report_order(const struct sweep *sweep, const struct sweep_point *point,
                   const struct report_column *sort, uint32_t rows[sweep_policy_max]);
 
+// The columns of the time after a change: shares within the windows, and times to the first token.
+enum { report_change_columns = lab_change_windows + 2 };
+
+extern const char *const report_change_headings[report_change_columns];
+
+// As it stands in a table; "-" if it is not known.
+void report_format_change(uint32_t column, const struct lab_change_figures *figures,
+                          char out[report_cell_size]);
+
 // The writers, one file each.
 void report_table_write(FILE *out, const struct sweep *sweep, const struct report_options *options);
 void report_json_write(FILE *out, const struct sweep *sweep, const struct report_options *options);

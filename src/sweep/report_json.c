@@ -5,6 +5,8 @@
 #include "sweep/report.h"
 #include "sweep/score.h"
 
+#include <math.h>
+
 // More digits than any figure deserves, and the same for the same double.
 enum { digits = 12 };
 
@@ -67,8 +69,32 @@ static void report_json_figures(struct json_writer *json, const struct figures *
     json_end(json);
 }
 
-static void report_json_run(struct json_writer *json, const struct sweep_run *run, uint64_t seed,
-                            bool has_wall_time)
+static void report_json_changes(struct json_writer *json, const struct sweep_options *options,
+                                const struct lab_change_figures *changes)
+{
+    if (options->change_count == 0) {
+        return;
+    }
+    json_begin_array(json, "changes");
+    for (uint32_t i = 0; i < options->change_count; i++) {
+        json_begin_object(json, NULL);
+        json_put_str(json, "change", options->changes[i].name);
+        for (uint32_t w = 0; w < lab_change_windows; w++) {
+            char name[report_cell_size];
+            snprintf(name, sizeof(name), "share_%gs", lab_change_window_s[w]);
+            double share = changes[i].share[w];
+            json_put_number(json, name, share < 0 ? (double)NAN : share, digits);
+        }
+        bool is_known = changes[i].ttft_p50 >= 0;
+        json_put_number(json, "ttft_p50_ms", is_known ? changes[i].ttft_p50 : (double)NAN, digits);
+        json_put_number(json, "ttft_p99_ms", is_known ? changes[i].ttft_p99 : (double)NAN, digits);
+        json_end(json);
+    }
+    json_end(json);
+}
+
+static void report_json_run(struct json_writer *json, const struct sweep_options *options,
+                            const struct sweep_run *run, uint64_t seed, bool has_wall_time)
 {
     json_break_line(json, 8);
     json_begin_object(json, NULL);
@@ -80,6 +106,7 @@ static void report_json_run(struct json_writer *json, const struct sweep_run *ru
         json_put_number(json, "wall_s", run->wall_s, digits);
     }
     report_json_figures(json, &run->result.figures, false);
+    report_json_changes(json, options, run->result.changes);
     json_end(json);
 }
 
@@ -103,9 +130,11 @@ static void report_json_point(struct json_file *file, const struct sweep *sweep,
         json_begin_object(json, NULL);
         json_put_str(json, "policy", sweep->options.policies[p].name);
         report_json_figures(json, &cell->figures, true);
+        report_json_changes(json, &sweep->options, cell->changes);
         json_begin_array(json, "runs");
         for (uint32_t s = 0; s < sweep->options.seed_count; s++) {
-            report_json_run(json, &cell->runs[s], sweep->options.seed + s, has_wall_time);
+            report_json_run(json, &sweep->options, &cell->runs[s], sweep->options.seed + s,
+                            has_wall_time);
             json_file_flush(file);
         }
         json_end(json);

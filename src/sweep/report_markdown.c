@@ -193,6 +193,32 @@ static void write_table(FILE *out, const struct sweep *sweep, const struct sweep
     }
 }
 
+static void write_change(FILE *out, const struct sweep *sweep, const struct sweep_point *point,
+                         const struct report_options *options, uint32_t change)
+{
+    uint32_t rows[sweep_policy_max];
+    char cell[report_cell_size];
+
+    fprintf(out, "\n| after %s |", sweep->options.changes[change].name);
+    for (uint32_t c = 0; c < report_change_columns; c++) {
+        fprintf(out, " %s |", report_change_headings[c]);
+    }
+    fputs("\n|---|", out);
+    for (uint32_t c = 0; c < report_change_columns; c++) {
+        fputs("---:|", out);
+    }
+    fputc('\n', out);
+    report_order(sweep, point, options->sort, rows);
+    for (uint32_t i = 0; i < sweep->options.policy_count; i++) {
+        fprintf(out, "| %s |", sweep->options.policies[rows[i]].name);
+        for (uint32_t c = 0; c < report_change_columns; c++) {
+            report_format_change(c, &point->cells[rows[i]].changes[change], cell);
+            fprintf(out, " %s |", cell);
+        }
+        fputc('\n', out);
+    }
+}
+
 void report_markdown_write(FILE *out, const struct sweep *sweep,
                            const struct report_options *options)
 {
@@ -209,5 +235,8 @@ void report_markdown_write(FILE *out, const struct sweep *sweep,
         sweep_point_name(sweep, point, name);
         fprintf(out, "\n### %s\n\nAn infinite cache hits %.1f%%.\n\n", name, point->bound * 100);
         write_table(out, sweep, point, options);
+        for (uint32_t c = 0; c < sweep->options.change_count; c++) {
+            write_change(out, sweep, point, options, c);
+        }
     }
 }

@@ -41,6 +41,29 @@ static void report_table_point(FILE *out, const struct sweep *sweep,
     }
 }
 
+static void report_table_change(FILE *out, const struct sweep *sweep,
+                                const struct sweep_point *point,
+                                const struct report_options *options, uint32_t change)
+{
+    uint32_t rows[sweep_policy_max];
+    char cell[report_cell_size];
+
+    fprintf(out, "after %-*s ", name_width - 7, sweep->options.changes[change].name);
+    for (uint32_t c = 0; c < report_change_columns; c++) {
+        fprintf(out, "%*s ", cell_width, report_change_headings[c]);
+    }
+    fputc('\n', out);
+    report_order(sweep, point, options->sort, rows);
+    for (uint32_t i = 0; i < sweep->options.policy_count; i++) {
+        fprintf(out, "%-*s", name_width, sweep->options.policies[rows[i]].name);
+        for (uint32_t c = 0; c < report_change_columns; c++) {
+            report_format_change(c, &point->cells[rows[i]].changes[change], cell);
+            fprintf(out, "%*s ", cell_width, cell);
+        }
+        fputc('\n', out);
+    }
+}
+
 void report_table_write(FILE *out, const struct sweep *sweep, const struct report_options *options)
 {
     for (uint32_t i = 0; i < sweep->point_count; i++) {
@@ -48,5 +71,8 @@ void report_table_write(FILE *out, const struct sweep *sweep, const struct repor
             fputc('\n', out);
         }
         report_table_point(out, sweep, &sweep->points[i], options);
+        for (uint32_t c = 0; c < sweep->options.change_count; c++) {
+            report_table_change(out, sweep, &sweep->points[i], options, c);
+        }
     }
 }

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "config/option/command.h"
 #include "sweep/report.h"
+#include "sweep/sim_change.h"
 #include "sweep/sim_grid.h"
 #include "sweep/sweep_progress.h"
 #include "sys/clock.h"
@@ -54,6 +55,8 @@ static const struct config_option sim_flags[] = {
              .help = "Requests a second instead."),
     FLAG_ROW("users", words.users, whole, .is_list = true, .low = "1", .high = "1000000",
              .help = "Users of a closed loop instead."),
+    FLAG_ROW("change", words.change, text, .is_list = true,
+             .help = "Changes of the fleet while it runs: " SIM_CHANGE_WORDS "."),
     FLAG_ROW("requests", grid.options.requests, amount,
              .help = "Requests of a run; otherwise 12000, or those of the trace."),
     FLAG_ROW("share", grid.options.share, real, .low = "0", .high = "0.999999",

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "config/option/command.h"
 #include "lab/calibration_file.h"
+#include "sweep/sim_change.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,6 +187,29 @@ static bool set_levels(const struct sim_words *words, struct sim_grid *out)
     return true;
 }
 
+// Each of them must be possible in a fleet of each size.
+static bool grid_read_changes(const struct flag_list *words, struct sim_grid *out)
+{
+    if (words->count > lab_change_max) {
+        return command_fail("sim", "--change: at most 16 changes", NULL);
+    }
+    for (uint32_t i = 0; i < words->count; i++) {
+        if (!sim_change_read(words->items[i], &out->changes[i])) {
+            return false;
+        }
+    }
+    out->options.change_count = words->count;
+    for (uint32_t i = 0; i < out->options.backends_count; i++) {
+        struct lab_changes changes = {
+            .items = out->changes, .count = words->count, .backend_count = out->backends[i]};
+        char error[lab_change_error_size];
+        if (!lab_changes_check(&changes, error)) {
+            return command_fail("sim", "--change", error);
+        }
+    }
+    return true;
+}
+
 bool sim_grid_read(const struct sim_words *words, struct sim_grid *out)
 {
     // The files last: a typing mistake need not wait for them.
@@ -194,9 +218,11 @@ bool sim_grid_read(const struct sim_words *words, struct sim_grid *out)
     out->options.policies = out->policies;
     out->options.backends = out->backends;
     out->options.levels = out->levels;
+    out->options.changes = out->changes;
     set_backends(&words->backends, out);
     return read_policies(&words->policy, out) && grid_read_models(words, out) &&
-           set_levels(words, out) && read_workloads(words, out);
+           set_levels(words, out) && grid_read_changes(&words->change, out) &&
+           read_workloads(words, out);
 }
 
 void sim_grid_fini(struct sim_grid *grid)

@@ -22,6 +22,7 @@ struct sim_words {
     struct flag_numbers load;     // 0.7, or the recorded times if there are only traces
     struct flag_numbers rate;
     struct flag_numbers users;
+    struct flag_list change; // none
     const char *calibration; // where the models are from; NULL: those that we ship
 };
 
@@ -33,6 +34,7 @@ struct sim_grid {
     struct contender policies[sweep_policy_max];
     uint32_t backends[sim_grid_max];
     double levels[sim_grid_max];
+    struct lab_change changes[lab_change_max];
     uint32_t trace_count;
     struct sweep_options options; // its lists are those above
 };

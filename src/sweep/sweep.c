@@ -127,6 +127,8 @@ static struct lab_options lab_options(const struct sweep *sweep, const struct sw
         .scrape_ms = options->scrape_ms,
         .warm_up = options->warm_up,
         .limit_s = options->limit_s,
+        .changes = options->changes,
+        .change_count = options->change_count,
     };
 }
 
@@ -138,6 +140,7 @@ static bool saturate(void *owner, uint32_t job)
     struct lab_options options = lab_options(sweep, point);
     char why[lab_error_size];
 
+    options.change_count = 0;
     return tour->lab->saturation(&options, &sweep->saturations[job], why) ||
            sweep_fail(tour, point, why);
 }
@@ -234,6 +237,20 @@ static double *numbers_of(struct figures *figures)
     return (double *)(void *)((char *)figures + offsetof(struct figures, span_s));
 }
 
+enum { change_numbers = sizeof(struct lab_change_figures) / sizeof(double) };
+_Static_assert(change_numbers == lab_change_windows + 2, "nothing but numbers");
+
+static void sum_change(struct sweep_cell *cell, uint32_t change, uint32_t seed_count, double *space)
+{
+    double *numbers = (double *)(void *)&cell->changes[change];
+    for (size_t i = 0; i < change_numbers; i++) {
+        for (uint32_t s = 0; s < seed_count; s++) {
+            space[s] = ((const double *)(const void *)&cell->runs[s].result.changes[change])[i];
+        }
+        numbers[i] = figures_median(space, seed_count);
+    }
+}
+
 static void sum_cell(struct sweep_cell *cell, uint32_t seed_count, double *space)
 {
     cell->figures = cell->runs[0].result.figures;
@@ -263,6 +280,9 @@ static void sum_cells(struct sweep *sweep, double *space)
     }
     for (size_t i = 0; i < (size_t)sweep->point_count * options->policy_count; i++) {
         sum_cell(&sweep->cells[i], options->seed_count, space);
+        for (uint32_t c = 0; c < options->change_count; c++) {
+            sum_change(&sweep->cells[i], c, options->seed_count, space);
+        }
     }
 }
 

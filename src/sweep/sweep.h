@@ -60,6 +60,8 @@ struct sweep_options {
     uint32_t scrape_ms;
     double warm_up;
     double limit_s;
+    const struct lab_change *changes; // of every run; may be none
+    uint32_t change_count;
     uint32_t thread_count; // 0: one for each core
     void *owner;
     // `done_count` of `count` runs and saturations have ended, about that share of the work.
@@ -73,7 +75,8 @@ struct sweep_run {
 };
 
 struct sweep_cell {
-    struct figures figures; // of each the median over the seeds
+    struct figures figures;                            // of each the median over the seeds
+    struct lab_change_figures changes[lab_change_max]; // likewise, of each change
     double wall_s;
     struct sweep_run *runs; // one for each seed
 };

@@ -1,4 +1,7 @@
-"""A backend that was slow for a while gets requests again."""
+"""A backend that was slow for a while gets requests again.
+
+test/model/warm_change_model_test.c has the same in virtual time, with more kinds of traffic.
+"""
 import random
 import time
 

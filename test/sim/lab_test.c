@@ -108,6 +108,60 @@ TEST(the_router_may_cut_prompts_into_other_blocks_than_the_engine)
     CHECK(fabs(run(&options).figures.hit_rate - usual) < 0.05);
 }
 
+TEST(a_backend_that_leaves_ends_its_requests_and_gets_no_more)
+{
+    static const struct lab_change leave = {.kind = LAB_LEAVE, .number = 2, .at_s = 20};
+    struct lab_options options = options_of("unique", "warm");
+    options.changes = &leave;
+    options.change_count = 1;
+    struct lab_result result = run(&options);
+    CHECK_EQ(result.figures.failed_count, 0);
+    CHECK(result.changes[0].share[2] == 0);
+    CHECK(result.figures.request_balance > 1.1);
+}
+
+TEST(a_backend_that_joins_serves)
+{
+    static const struct lab_change changes[] = {{.kind = LAB_JOIN, .number = 3, .at_s = 20},
+                                                {.kind = LAB_LEAVE, .number = 1, .at_s = 20}};
+    struct lab_options options = options_of("unique", "round_robin");
+    options.changes = changes;
+    options.change_count = 2;
+    struct lab_result result = run(&options);
+    CHECK_EQ(result.figures.failed_count, 0);
+    for (int w = 0; w < lab_change_windows; w++) {
+        CHECK(fabs(result.changes[0].share[w] - 1) < 0.1);
+    }
+}
+
+TEST(a_slow_backend_takes_as_many_times_as_long_while_it_is)
+{
+    struct lab_change slow = {.kind = LAB_SLOW, .number = 1, .factor = 3, .until_s = 1000};
+    struct lab_options options = options_of("unique", "round_robin");
+    options.backend_count = 1;
+    options.workload.rate = 0.1; // one at a time
+    options.workload.requests = 50;
+    double usual = run(&options).figures.ttft.mean;
+    options.changes = &slow;
+    options.change_count = 1;
+    CHECK(fabs(run(&options).figures.ttft.mean / usual - 3) < 0.1);
+    slow.at_s = 500;
+    slow.until_s = 500.5;
+    CHECK(fabs(run(&options).figures.ttft.mean / usual - 1) < 0.05);
+}
+
+TEST(a_change_that_is_impossible_fails_the_run)
+{
+    static const struct lab_change leave = {.name = "leave:5@1s", .kind = LAB_LEAVE, .number = 5};
+    struct lab_options options = options_of("unique", "warm");
+    struct lab_result result;
+    char error[lab_error_size] = "";
+    options.changes = &leave;
+    options.change_count = 1;
+    CHECK(!lab_run(&options, &result, error));
+    CHECK_STR(error, "leave:5@1s: there are backends 1 to 4 then");
+}
+
 TEST(an_unknown_workload_is_refused_with_its_name)
 {
     struct lab_options options = options_of("tea", "warm");

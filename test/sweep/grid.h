@@ -23,6 +23,7 @@ static const struct sweep_workload grid_workloads[] = {{.name = "rag", .kind = "
 static const struct profile grid_profiles[] = {{.name = "small"}, {.name = "large"}};
 static const uint32_t grid_backends[] = {4, 8};
 static const double grid_levels[] = {0.5, 0.9};
+static const struct lab_change grid_change = {.name = "join:2@60s", .number = 2, .at_s = 60};
 
 static inline double grid_ttft(const struct lab_options *options)
 {
@@ -57,6 +58,9 @@ static inline bool grid_run(const struct lab_options *options, struct lab_result
     figures->balance = 1 + ttft / 1000;
     figures->goodput = 1 / (1 + ttft / 1000);
     figures->requests_per_s = options->workload.rate;
+    for (uint32_t i = 0; i < options->change_count; i++) {
+        out->changes[i] = (struct lab_change_figures){{-1, 0.5, 1}, ttft, 3 * ttft};
+    }
     return true;
 }
 

@@ -55,6 +55,19 @@ TEST(equal_runs_give_equal_bytes)
     CHECK_EQ(paper_count("wall_s"), 0);
 }
 
+TEST(changes_stand_behind_the_figures)
+{
+    struct sweep_options options = grid_options();
+    options.seed_count = 3;
+    options.changes = &grid_change;
+    options.change_count = 1;
+    paper_write(&options, &judged, report_json_write);
+    CHECK(is_json());
+    CHECK_EQ(paper_count("\"changes\": [{\"change\": \"join:2@60s\", \"share_10s\": null, "
+                         "\"share_30s\": 0.5, \"share_60s\": 1, \"ttft_p50_ms\": "),
+             4 * 48);
+}
+
 TEST(wall_times_come_when_asked_for)
 {
     struct sweep_options options = grid_options();

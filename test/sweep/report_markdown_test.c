@@ -38,6 +38,16 @@ TEST(every_point_has_a_table_with_the_best_in_bold)
     CHECK_EQ(paper_count("| warm | **50.0** | **150** | 20.0 | **500** |"), 2);
 }
 
+TEST(each_change_has_a_table_behind_that_of_its_point)
+{
+    struct sweep_options options = grid_options();
+    options.changes = &grid_change;
+    options.change_count = 1;
+    paper_write(&options, &judged, report_markdown_write);
+    CHECK_EQ(paper_count("\n| after join:2@60s | share 10s | 30s | 60s | TTFT p50 | p99 |"), 16);
+    CHECK_EQ(paper_count("\n| warm | - | 0.50 | 1.00 | 50.0 | 150 |"), 2);
+}
+
 TEST(a_policy_alone_has_no_score)
 {
     struct sweep_options options = grid_options();

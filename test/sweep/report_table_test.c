@@ -24,6 +24,20 @@ TEST(a_point_is_a_heading_and_a_row_for_each_policy)
         "    1.15     87.0%      0.50 \n");
 }
 
+TEST(each_change_has_a_table_of_its_own)
+{
+    struct sweep_options options = grid_options();
+    options.workload_count = options.profile_count = options.backends_count = 1;
+    options.level_count = options.policy_count = 1;
+    options.changes = &grid_change;
+    options.change_count = 1;
+    paper_write(&options, &plain, report_table_write);
+    CHECK(strstr(paper,
+                 "\nafter join:2@60s        share 10s       30s       60s  TTFT p50       p99 \n"
+                 "warm                            -      0.50      1.00      50.0       150 "
+                 "\n") != NULL);
+}
+
 TEST(rows_are_sorted_when_asked_for)
 {
     struct sweep_options options = grid_options();

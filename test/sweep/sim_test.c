@@ -73,6 +73,18 @@ TEST(every_combination_has_its_table)
     child_close(&child);
 }
 
+TEST(changes_of_the_fleet_have_their_tables)
+{
+    CHECK_EQ(sim("--workload=unique --policy=warm,random --backends=2 --rate=4 --requests=80 "
+                 "--change=join:1@5s,slow:3:5x@6s-8s --change leave:1@10"),
+             COMMAND_OK);
+    const char *out = child_text(child.out);
+    CHECK_EQ(count_of(out, "after join:1@5s "), 1);
+    CHECK_EQ(count_of(out, "after slow:3:5x@6s-8s "), 1);
+    CHECK_EQ(count_of(out, "after leave:1@10 "), 1);
+    child_close(&child);
+}
+
 TEST(load_is_a_share_of_saturation)
 {
     CHECK_EQ(sim("--workload=unique --policy=random --backends=1 --load=0.5 --requests=40"),
@@ -174,6 +186,9 @@ TEST(wrong_words_are_refused_before_anything_runs)
          "--score needs the judged policy and another one: warm"},
         {"--workload=rag --seeds=0", COMMAND_USAGE, "--seeds: 0 is too small, the least is 1"},
         {"--workload=rag --warm-up=1", COMMAND_USAGE, "--warm-up: 1 is too large, the most is 0.9"},
+        {"--workload=rag --change=join", COMMAND_USAGE, "--change: join: write join:N@TIME"},
+        {"--workload=rag --backends=2,9 --change=leave:3@1s", COMMAND_USAGE,
+         "--change: leave:3@1s: there are backends 1 to 2 then"},
         {"--trace=/nowhere/x.jsonl", COMMAND_USAGE, "/nowhere/x.jsonl: No such file"},
         {"--workload=rag --rate=1 --json=/nowhere/x", COMMAND_FAILED, "/nowhere/x: No such file"},
         {"--workload=rag --calibration=/nowhere/c", COMMAND_USAGE, "/nowhere/c: No such file"},
