@@ -117,6 +117,14 @@ static uint32_t load_age_ms(const _Atomic uint32_t *at_ms, uint32_t now_ms)
     return age_ms < UINT32_MAX / 2 ? age_ms : 0;
 }
 
+float load_presence(struct load *load, uint64_t now_ms)
+{
+    if (LOAD(&load->known_ms) == 0) {
+        STORE(&load->known_ms, (uint32_t)now_ms > 0 ? (uint32_t)now_ms : 1);
+    }
+    return 1 - load_fade(load_age_ms(&load->known_ms, (uint32_t)now_ms), load_recent_ms);
+}
+
 static void count_recent(struct load *load, uint32_t uncached_tokens, uint32_t now_ms)
 {
     float fade = load_fade(load_age_ms(&load->recent_ms, now_ms), load_recent_ms);

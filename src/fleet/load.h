@@ -69,6 +69,7 @@ struct load {
     _Atomic uint32_t recent_ms;     // when both were updated
     _Atomic uint32_t prefill_at_ms; // when its last sample came
     _Atomic uint32_t step_at_ms;    // likewise
+    _Atomic uint32_t known_ms;      // when a decision first asked load_presence; 0: not yet
 
     // Written by the scraper and by feedback.
     _Alignas(64) atomic_uint_fast64_t reported_ms; // when; 0: never
@@ -153,6 +154,10 @@ uint32_t load_block_tokens(const struct load *load);
 float load_prefill_ms(const struct load *load);
 
 void load_read(const struct load *load, uint64_t now_ms, struct load_view *out);
+
+// The part of the recent time in which the backend could have got requests: 0 at the first call,
+// later nearly 1.
+float load_presence(struct load *load, uint64_t now_ms);
 
 // How long a speed lives in a pool where so many requests arrive for each backend; 0: unknown.
 float load_speed_life_ms(float arrivals_per_ms);

@@ -315,6 +315,7 @@ static void survey_describe(struct survey *survey, const struct survey_task *tas
     target->waiting = load.waiting;
     target->kv_usage = load.kv_usage;
     survey->speeds[survey->count] = survey_trust_speeds(&load, task->speed_life_ms);
+    survey->speeds[survey->count].presence = load_presence(&backend->load, task->now_us / 1000);
     target->cache_tokens = load.cache_tokens;
     // A backend that has taken over a slot does not inherit what the last one was believed to hold.
     // Reported blocks are its own: those of the last one were removed before the slot was free.
@@ -450,6 +451,31 @@ static void survey_blend_speeds(struct survey *survey)
     }
 }
 
+// A target that has just joined did little work recently, and would get more than its share until
+// it had caught up: all of it on an empty cache.  So it is lent the work that it would have done in
+// the time in which the longest present target was there and it was not.
+static void survey_lend_work(struct survey *survey)
+{
+    float longest = 0;
+    float presence = 0;
+    float requests = 0;
+    float tokens = 0;
+
+    for (uint32_t i = 0; i < survey->count; i++) {
+        const struct policy_target *target = &survey->targets[i];
+        longest = fmaxf(longest, survey->speeds[i].presence);
+        presence += survey->speeds[i].presence * (float)target->weight;
+        requests += target->recent_requests;
+        tokens += target->recent_tokens;
+    }
+    for (uint32_t i = 0; i < survey->count && presence > 0; i++) {
+        struct policy_target *target = &survey->targets[i];
+        float missed = (longest - survey->speeds[i].presence) * (float)target->weight / presence;
+        target->recent_requests += requests * missed;
+        target->recent_tokens += tokens * missed;
+    }
+}
+
 static void survey_group_or_sample(struct survey *survey, const struct survey_task *task,
                                    struct rng *rng)
 {
@@ -471,6 +497,7 @@ void survey_collect(struct survey *survey, const struct survey_task *task, struc
     survey_group_or_sample(survey, task, rng);
     if (task->reads_prompt) {
         survey_blend_speeds(survey);
+        survey_lend_work(survey);
     }
 }
 

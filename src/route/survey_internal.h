@@ -32,6 +32,7 @@ enum {
 
 // The speeds that a target has shown, and the trust in each: from 0, no sample, to 1.
 struct survey_speeds {
+    float presence; // load_presence
     float prefill_ms;
     float step_ms;
     float prefill_trust;

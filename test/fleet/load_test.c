@@ -349,6 +349,16 @@ TEST(a_speed_is_as_old_as_its_last_sample)
     CHECK_EQ(read_at(&load, 10000).prefill_age_ms, first_ms);
 }
 
+TEST(presence_counts_from_the_first_decision)
+{
+    struct load load;
+    load_init(&load);
+    CHECK(load_presence(&load, 50000) == 0);
+    CHECK(is_near((double)load_presence(&load, 50000 + load_recent_ms), 5.0 / 9, 1));
+    CHECK(load_presence(&load, 50000 + 100 * load_recent_ms) > 0.99F);
+    CHECK(load_presence(&load, 49999) == 0); // another thread's clock
+}
+
 TEST(a_speed_lives_for_seconds_or_for_some_requests_whichever_is_longer)
 {
     CHECK(load_speed_life_ms(0) == load_speed_ms);

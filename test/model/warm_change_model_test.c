@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The default policy while the fleet changes: a backend that starts slowly gets its share again.
+// The default policy while the fleet changes: a backend that starts slowly gets its share again,
+// and backends that join help at once and harm nobody.
 //
 // The lab is deterministic: these are claims about the seeds below, with room for others.
 
@@ -50,5 +51,23 @@ TEST(a_backend_that_was_slow_has_half_its_share_within_thirty_seconds)
         // All of the 30 s together, and so more at their end.
         CHECK(result.changes[0].share[1] > 0.5);
         CHECK(result.changes[0].share[2] > 0.75);
+    }
+}
+
+TEST(two_cold_backends_that_join_eight_warm_ones_work_at_once_and_slow_no_others)
+{
+    static const struct {
+        const char *kind;
+        double rate;
+    } rows[] = {{"rag", 66}, {"unique", 60}, {"chat", 120}};
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        struct lab_change change = {.kind = LAB_JOIN, .at_s = 30};
+        struct lab_result before = run(rows[i].kind, rows[i].rate, 8, &change);
+        change.number = 2;
+        struct lab_result after = run(rows[i].kind, rows[i].rate, 8, &change);
+        CHECK(after.changes[0].share[0] > 0.4);
+        CHECK(after.changes[0].share[0] < 1.25); // no rush to an empty cache
+        CHECK(after.changes[0].ttft_p99 < before.changes[0].ttft_p99 * 1.05);
+        CHECK(after.changes[0].ttft_p50 < before.changes[0].ttft_p50 * 1.02);
     }
 }

@@ -203,6 +203,47 @@ TEST(a_speed_counts_in_full_while_a_request_tries_its_backend)
     tear_down();
 }
 
+static void send_requests(struct backend *backend, int count, uint64_t now_us)
+{
+    for (int i = 0; i < count; i++) {
+        struct load_request sent = {.prompt_tokens = 200, .uncached_tokens = 100};
+        load_begin(&backend->load, &sent, now_us);
+        load_end(&backend->load, &sent);
+    }
+}
+
+TEST(a_backend_that_joins_is_lent_the_recent_work_of_the_others)
+{
+    set_up(2);
+    take_at(&request, false, second_us);
+    send_requests(backends[0], 60, 600 * second_us);
+    send_requests(backends[1], 120, 600 * second_us); // of weight 2
+    backends[2] =
+        fleet_add(fleet, &(struct fleet_spec){.url = "http://b2", .host = "h", .weight = 3});
+    ASSERT(fleet_publish(fleet));
+    take_at(&request, false, 600 * second_us);
+    CHECK(is_near((double)target_of(backends[0])->recent_requests, 60, 1));
+    CHECK(is_near((double)target_of(backends[2])->recent_requests, 180, 1));
+    CHECK(is_near((double)target_of(backends[2])->recent_tokens, 18000, 1));
+    // Later it is judged by its own work.
+    take_at(&request, false, 6000 * second_us);
+    send_requests(backends[0], 60, 6000 * second_us);
+    take_at(&request, false, 6000 * second_us);
+    CHECK(target_of(backends[2])->recent_requests < 5);
+    tear_down();
+}
+
+TEST(backends_that_began_together_are_lent_nothing)
+{
+    set_up(3);
+    take_at(&request, false, second_us);
+    send_requests(backends[0], 8, 2 * second_us);
+    take_at(&request, false, 2 * second_us);
+    CHECK(is_near((double)target_of(backends[0])->recent_requests, 8, 1));
+    CHECK(target_of(backends[1])->recent_requests == 0);
+    tear_down();
+}
+
 TEST(speeds_that_are_all_old_stay_what_they_are)
 {
     set_up(2);
