@@ -7,6 +7,7 @@
 #   make deep                the rest: sanitizers, check, fuzz, tests that compare wall times
 #   make test-tokenizer      tokenizers and templates at length, against those that engines use
 #   make threads             the tests that start threads, under ThreadSanitizer
+#   make soak MINUTES=10     random faults under 300 streams; SEED= for another order of them
 #   make check               format, lint, layers and style, headers
 #   make bench ONLY=proxy    benchmarks; without ONLY all; QUICK=1: a minute each; sim: TRACE=FILE
 #   make policies TRACE=FILE the comparison of policies in docs/
@@ -19,6 +20,8 @@
 BUILD   ?= debug
 SECONDS ?= 10
 DOCUMENTS ?= 50000
+MINUTES ?= 10
+SEED    ?= 1
 PREFIX  ?= /usr/local
 OUT     := build/$(BUILD)
 
@@ -43,7 +46,7 @@ FILES := $(sort $(wildcard src/*.[ch] src/*/*.[ch] src/*/*/*.[ch] test/*.[ch] te
 VENV  := build/venv
 RUN_TESTS := $(VENV)/bin/python tools/run_tests.py
 
-.PHONY: all program benches deps run test deep unit threads threads-build vocabularies e2e test-tokenizer check tidy lint format format-check headers fuzz bench policies install clean
+.PHONY: all program benches deps run test deep unit threads threads-build vocabularies e2e test-tokenizer soak check tidy lint format format-check headers fuzz bench policies install clean
 
 all: $(OUT)/build.ninja
 	@ninja -C $(OUT)
@@ -121,6 +124,10 @@ test-tokenizer: all $(VENV)/.ready
 	@$(VENV)/bin/python tools/vocabularies.py --full || true
 	@$(VENV)/bin/pytest -q test/e2e/test_15_tokenizer.py test/e2e/test_16_templates.py -n 2 \
 	    --warmpath $(OUT)/warmpath --documents $(DOCUMENTS) --all-templates $(ARGS)
+
+# Engines, fleet and configuration break at random under 300 streams: test/soak/soak.py.
+soak: program $(VENV)/.ready
+	@$(VENV)/bin/python test/soak/soak.py --warmpath $(OUT)/warmpath --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 check: tidy format-check headers lint
 
