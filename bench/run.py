@@ -23,13 +23,14 @@ import kvevents
 import observe
 import proxy
 import sim
+import soak_bench
 import tokenizer
 from report import CannotMeasure, Report
 
 # Name -> module with `run(report, build, quick)` and `markdown(figures)`.
 BENCHES = {"proxy": proxy, "index": index, "json": json_bench, "decision": decision,
            "tokenizer": tokenizer, "kvevents": kvevents, "sim": sim, "agree": agree,
-           "predictions": predictions, "observe": observe}
+           "predictions": predictions, "observe": observe, "soak": soak_bench}
 
 
 def print_markdown(path):
