@@ -100,7 +100,8 @@ static const char *fetch_why_malformed(enum status status, bool closed)
 // Bytes that the response may still have.
 static size_t fetch_room(const struct fetch *fetch)
 {
-    size_t taken = fetch->kept_size + (fetch->response.has_head ? fetch->response.head.size : 0);
+    const struct http_response *response = &fetch->response;
+    size_t taken = response->has_head ? response->head.size + fetch->kept_size : response->held;
     ASSERT(taken <= fetch->response_size_max);
     return fetch->response_size_max - taken;
 }
@@ -110,7 +111,7 @@ static bool fetch_read_some(struct fetch *fetch)
 {
     size_t size = 0;
     size_t room = fetch_room(fetch);
-    if (room == 0 && fetch->takes_part) {
+    if (room == 0 && fetch->takes_part && fetch->response.has_head) {
         fetch_succeed(fetch, true);
         return false;
     }

@@ -15,6 +15,7 @@ struct scene {
     struct stub_server server;
     struct loop *loop;
     bool takes_part;
+    size_t bound; // of a response; 0: the usual one
     struct fetch_peer peer;
 };
 
@@ -31,6 +32,7 @@ static void scene_open(struct scene *scene)
 {
     scene->loop = NULL;
     scene->takes_part = false;
+    scene->bound = 0;
     ASSERT(loop_create(&scene->loop) == STATUS_OK);
     stub_start(&scene->server, scene->loop);
     static char host[] = "127.0.0.1";
@@ -72,6 +74,7 @@ static struct fetch *start(struct scene *scene, struct outcome *outcome)
         .peer = &scene->peer,
         .path = "/x",
         .timeout_ms = timeout_ms,
+        .response_size_max = scene->bound,
         .takes_part = scene->takes_part,
         .done = note,
         .owner = outcome,
@@ -472,6 +475,32 @@ TEST(a_response_that_is_too_large_is_cut_if_the_caller_takes_part)
     CHECK_EQ(outcome.text[0], 'x');
     outcome = fetch_large(&scene, "HTTP/1.1 200 OK\r\nx: ", 70000); // a head without end
     CHECK_EQ(outcome.status, 0);
+    scene_close(&scene);
+}
+
+TEST(a_head_that_comes_in_parts_counts_against_the_bound)
+{
+    static const char answer[] = "HTTP/1.1 200 OK\r\nserver: x\r\n\r\n"
+                                 "a body of more than twenty bytes, and so of more than the bound";
+    size_t head_size = (size_t)(strstr(answer, "a body") - answer);
+    struct scene scene;
+    scene_open(&scene);
+    scene.bound = head_size + 20;
+    scene.server.routes[0] =
+        (struct stub_route){.path = "/x", .answer = slice_str(answer), .portion = head_size - 1};
+    struct outcome outcome = fetch(&scene);
+    CHECK_EQ(outcome.status, 0);
+    CHECK_STR(outcome.text, "the response is too large");
+    scene.takes_part = true;
+    outcome = fetch(&scene);
+    CHECK_EQ(outcome.status, 200);
+    CHECK(outcome.is_part);
+    CHECK_STR(outcome.text, "a body of more than ");
+    // There is no part to take of a head that alone is too large.
+    scene.bound = head_size - 1;
+    outcome = fetch(&scene);
+    CHECK_EQ(outcome.status, 0);
+    CHECK_STR(outcome.text, "the response is too large");
     scene_close(&scene);
 }
 
