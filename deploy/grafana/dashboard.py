@@ -214,11 +214,9 @@ ROWS = [
               [("max by (backend) (warmpath_backend_kv_usage_ratio{@backend})", "{{backend}}")], "percentunit", bounds=(0, 1)),
         lines("Requests by backend", "Ended requests per second, by the backend of the last attempt.",
               [(rate('warmpath_requests_total{@request, backend!="none"}', "backend"), "{{backend}}")], "reqps", stack=True),
-        lines("Faults and retries", "Failed attempts per second that count against a backend's health, retries, and requests "
-              "whose prompt two engines have died of.",
+        lines("Faults and retries", "Failed attempts per second that count against a backend's health, and retries.",
               [(rate("warmpath_backend_faults_total{@backend}", "backend") + " > 0", "{{backend}}"),
-               (rate("warmpath_retries_total{@router}"), "retries"),
-               (rate("warmpath_poison_requests_total{@router}") + " > 0", "poison")], "reqps"),
+               (rate("warmpath_retries_total{@router}"), "retries")], "reqps"),
         lines("Requests of others", "Requests on each engine that did not come through the routers, by its metrics. The router "
               "cannot plan for them.",
               [("max by (backend) (warmpath_backend_foreign_requests{@backend})", "{{backend}}")]),

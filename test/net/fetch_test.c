@@ -496,7 +496,7 @@ TEST(a_head_that_comes_in_parts_counts_against_the_bound)
     CHECK_EQ(outcome.status, 200);
     CHECK(outcome.is_part);
     CHECK_STR(outcome.text, "a body of more than ");
-    // There is no part to take of a head that alone is too large.
+    // A head that alone is too large leaves no part to take.
     scene.bound = head_size - 1;
     outcome = fetch(&scene);
     CHECK_EQ(outcome.status, 0);
