@@ -168,9 +168,9 @@ const struct step *retry_elsewhere(struct exchange *x);
 // Judges the backend, ends the attempt, and tries another backend or gives up.
 const struct step *retry_after(struct exchange *x, enum hop_failure failure);
 
-// The status is known.  Whether the response should be dropped, and the request go to another
+// The head is known.  Whether the response should be dropped, and the request go to another
 // backend: retry_is_allowed has been asked.
-bool verdict_asks_another(struct exchange *x, uint16_t status);
+bool verdict_asks_another(struct exchange *x, const struct http_head *head);
 
 // A portion of the body has been read, and shown to the observer.
 void verdict_portion(struct exchange *x, size_t size);

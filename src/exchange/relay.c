@@ -182,13 +182,14 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
         relay_note_busy(x, head);
     }
     x->hop.is_fault = relay_is_fault(head->status);
+    http_head_response_framing(head, x->is_head_request);
     if (retry_is_for_status(x, head->status) && retry_is_allowed(x, HOP_BAD_STATUS)) {
         if (x->hop.is_fault) {
             attempt_judge(x, BACKEND_FAULT);
         }
         return retry_elsewhere(x);
     }
-    if (verdict_asks_another(x, head->status)) {
+    if (verdict_asks_another(x, head)) {
         return retry_elsewhere(x);
     }
     if (x->response.head.bytes == NULL && !buffer_take(worker, &x->response.head)) {
@@ -200,7 +201,6 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
     if (head->status < 300) { // a refusal does not show that an engine survives the prompt
         retry_keep_prompt(x);
     }
-    http_head_response_framing(head, x->is_head_request);
     x->response.is_event_stream = http_head_type_is(head, "text/event-stream");
     x->hop.is_reusable =
         head->keep_alive && x->hop.stage == HOP_AWAITING && head->framing != HTTP_UNTIL_CLOSE;

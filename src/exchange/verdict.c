@@ -16,10 +16,18 @@
 #include "sys/log.h"
 
 // 429 and 503 ask for a pause; other 5xx are faults, which the breaker counts.
-static bool is_refusal(uint16_t status)
+static bool is_refusing_status(uint16_t status)
 {
     bool is_client_error = status >= 300 && status < 500 && status != 429;
     return is_client_error || status == 501;
+}
+
+// A head that announces no body, where one should have output.
+static bool is_empty_head(const struct exchange *x, const struct http_head *head)
+{
+    bool has_body = head->framing != HTTP_LENGTH || head->content_length > 0;
+    return x->request->reading.prompt.api != PROMPT_OTHER && head->status < 300 &&
+           (!has_body || head->status == 204);
 }
 
 static struct refusal_rules verdict_rules(const struct exchange *x)
@@ -113,13 +121,14 @@ static bool verdict_note(struct exchange *x, uint64_t now_ms)
     return is_suspect;
 }
 
-bool verdict_asks_another(struct exchange *x, uint16_t status)
+bool verdict_asks_another(struct exchange *x, const struct http_head *head)
 {
     uint64_t now_ms = loop_now_ms(x->worker->loop);
+    bool is_refusal = is_refusing_status(head->status) || is_empty_head(x, head);
 
-    x->hop.is_success = status < 300;
+    x->hop.is_success = head->status < 300 && !is_refusal;
     x->hop.has_verdict = x->hop.kind == 0 || !x->hop.is_success; // otherwise the body decides
-    if (x->hop.kind == 0 || !is_refusal(status)) {
+    if (x->hop.kind == 0 || !is_refusal) {
         return false;
     }
     bool is_suspect = verdict_note(x, now_ms);

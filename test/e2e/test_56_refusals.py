@@ -10,8 +10,9 @@ from standin import LAST_CHUNK, SSE_HEAD, chunk, event, head, json_response, pla
 CHAT = "/v1/chat/completions"
 ERROR = {"error": {"message": "no", "type": "invalid_request_error"}}
 BY_STATUS = {str(status): (json_response(status, ERROR),) for status in (400, 401, 404, 501)}
+BY_STATUS["empty 200"] = (head(200, "Content-Length: 0"),)
 BY_BODY = {
-    "empty 200": (head(200, "Content-Length: 0"),),
+    "empty chunks": (head(200, "Transfer-Encoding: chunked"), LAST_CHUNK),
     "empty document": (json_response(200, {}),),
     "page": (plain_response(200, b"<html></html>", "Content-Type: text/html"),),
     "empty stream": (SSE_HEAD, LAST_CHUNK),
