@@ -5,7 +5,6 @@
 #include "admin/admin.h"
 
 #include "admin/keeper_scene.h"
-#include "admin/short_memory.h"
 #include "admin/stream.h"
 #include "admin/told_scribe.h"
 #include "base/text.h"
@@ -404,55 +403,6 @@ TEST(of_too_many_connections_the_last_are_closed)
         tcp_close(&clients[i].fd);
     }
     turn_often(&door);
-    door_close(&door);
-}
-
-// With `room` for more bytes; 0: the connection was closed without an answer.
-static int ask_with_room(struct door *door, const char *request, size_t room)
-{
-    short_memory_begin(room);
-    int status = ask(door, request);
-    short_memory_end();
-    return status;
-}
-
-TEST(short_memory_costs_answers_but_not_the_process)
-{
-    enum { room_max = 40 << 20, room_step = 512 << 10, body_size = 1 << 20 };
-    static char large[body_size + 256];
-    static const struct {
-        const char *request;
-        int status;
-    } rows[] = {
-        {"GET /health HTTP/1.1\r\nhost: x\r\n\r\n", 200},
-        {"GET /status HTTP/1.1\r\nhost: x\r\n\r\n", 401},
-        {"GET /overview HTTP/1.1\r\n" AUTHORIZED "\r\n", 200},
-        {"GET /decisions HTTP/1.1\r\n" AUTHORIZED "\r\n", 200},
-        {"GET /metrics HTTP/1.1\r\n" AUTHORIZED "\r\n", 200},
-        {large, 422},
-    };
-    struct door door;
-    uint32_t good_count = 0;
-    uint32_t count = 0;
-    if (!short_memory_is_supported) {
-        return;
-    }
-    door_open(&door);
-    short_memory_settle();
-    snprintf(large, sizeof(large),
-             "POST /backends HTTP/1.1\r\n" AUTHORIZED "content-length: %d\r\n\r\n%*s", body_size,
-             body_size, "{\"url\":1}");
-    for (size_t room = 0; room < room_max; room += room_step) {
-        for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-            int status = ask_with_room(&door, rows[i].request, room);
-            good_count += status == rows[i].status || status == 503 || status == 0;
-            count++;
-        }
-    }
-    CHECK_EQ(good_count, count);
-    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        CHECK_EQ(ask_with_room(&door, rows[i].request, room_max), rows[i].status);
-    }
     door_close(&door);
 }
 

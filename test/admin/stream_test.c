@@ -5,7 +5,6 @@
 #include "admin/stream.h"
 
 #include "admin/keeper_scene.h"
-#include "admin/short_memory.h"
 #include "admin/told_scribe.h"
 #include "base/text.h"
 #include "net/transport.h"
@@ -373,39 +372,5 @@ TEST(a_fleet_that_fits_no_round_is_a_ping)
     pass_second();
     CHECK_STR(take(&watchers[0]), ": ping\n\n");
     CHECK_EQ(watchers[0].stream.point_ms, 5000);
-    tear_down();
-}
-
-TEST(short_memory_delays_rounds_and_loses_none)
-{
-    enum { room_max = 20 << 20, room_step = 64 << 10 };
-    uint32_t overviews = 0;
-    uint32_t pings = 0;
-    if (!short_memory_is_supported) {
-        return;
-    }
-    set_up();
-    short_memory_settle();
-    short_memory_begin(0);
-    CHECK(!watch(&watchers[0]));
-    CHECK_EQ(streams.count, 0);
-    short_memory_end();
-    CHECK(watch(&watchers[1]));
-    take(&watchers[1]);
-    add_point(5000);
-    told_add_named(&scribe.chronicle, "one");
-    for (size_t room = 0; room <= room_max && overviews == 0; room += room_step) {
-        short_memory_begin(room);
-        pass_second();
-        short_memory_end();
-        const char *in = take(&watchers[1]);
-        overviews = count_of(in, "event: overview\n");
-        pings += strcmp(in, ": ping\n\n") == 0;
-        CHECK(overviews == 1 || in[0] == '\0' || strcmp(in, ": ping\n\n") == 0);
-    }
-    CHECK(pings > 0);
-    CHECK_EQ(overviews, 1);
-    CHECK(strstr(watchers[1].in, "\"time_ms\":[5000]") != NULL);
-    CHECK(strstr(watchers[1].in, "\"one\"") != NULL);
     tear_down();
 }

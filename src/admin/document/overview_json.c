@@ -69,14 +69,7 @@ static uint32_t overview_count_backends(const struct fleet *fleet)
     return count;
 }
 
-static void snapshot_close(struct snapshot *snapshot)
-{
-    free(snapshot->backends);
-    free(snapshot->points);
-}
-
-// False, with nothing open: memory is short.
-static bool snapshot_open(struct snapshot *snapshot, const struct admin_options *options,
+static void snapshot_open(struct snapshot *snapshot, const struct admin_options *options,
                           const struct overview_request *request)
 {
     struct scribe *scribe = admin_scribe(options);
@@ -85,12 +78,9 @@ static bool snapshot_open(struct snapshot *snapshot, const struct admin_options 
     *snapshot = (struct snapshot){.is_kept = scribe != NULL};
     snapshot->backends = calloc(backend_count + 1, sizeof(*snapshot->backends));
     snapshot->points = malloc(chronicle_point_max * sizeof(*snapshot->points));
-    if (snapshot->backends == NULL || snapshot->points == NULL) {
-        snapshot_close(snapshot);
-        return false;
-    }
+    ASSERT(snapshot->backends != NULL && snapshot->points != NULL);
     if (scribe == NULL) {
-        return true;
+        return;
     }
     const struct chronicle *chronicle = scribe_lock(scribe);
     chronicle_recent(chronicle, &snapshot->recent);
@@ -106,7 +96,12 @@ static bool snapshot_open(struct snapshot *snapshot, const struct admin_options 
     }
     scribe_unlock(scribe);
     scribe_totals(scribe, &snapshot->scribe);
-    return true;
+}
+
+static void snapshot_close(struct snapshot *snapshot)
+{
+    free(snapshot->backends);
+    free(snapshot->points);
 }
 
 static void overview_put_figure(struct json_writer *json, const char *key, double number)
@@ -355,15 +350,13 @@ static void put_prefix(const struct fleet *fleet, const struct chronicle_prefix 
     json_end(json);
 }
 
-bool overview_json_put(const struct admin_options *options, const struct overview_request *request,
-                       uint64_t *last_ms, struct json_writer *json)
+uint64_t overview_json_put(const struct admin_options *options,
+                           const struct overview_request *request, struct json_writer *json)
 {
     const struct config *config = *options->config;
     struct snapshot snapshot;
 
-    if (!snapshot_open(&snapshot, options, request)) {
-        return false;
-    }
+    snapshot_open(&snapshot, options, request);
     json_begin_object(json, NULL);
     json_put_str(json, "version", WARMPATH_VERSION);
     json_put_u64(json, "now_ms", request->wall_ms);
@@ -380,8 +373,8 @@ bool overview_json_put(const struct admin_options *options, const struct overvie
     }
     json_end(json);
     json_end(json);
-    *last_ms = snapshot.point_count > 0 ? snapshot.points[snapshot.point_count - 1].wall_ms
-                                        : request->since_ms;
+    uint64_t last_ms = snapshot.point_count > 0 ? snapshot.points[snapshot.point_count - 1].wall_ms
+                                                : request->since_ms;
     snapshot_close(&snapshot);
-    return true;
+    return last_ms;
 }
