@@ -86,8 +86,7 @@ static struct value loop_changed(struct render *render, struct loop_state *loop,
 struct value loop_field(struct render *render, const struct expression *expression)
 {
     struct loop_state *loop = render_frame(render, expression->levels)->loops[expression->slot];
-    // A macro of its body, called by its test, may come before its first item.
-    if (loop == NULL || loop->index < 0) {
+    if (loop == NULL) {
         (void)value_raise(&render->room, "'loop' is undefined");
         return value_none();
     }

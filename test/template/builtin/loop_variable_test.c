@@ -90,18 +90,3 @@ TEST(a_cycle_needs_items)
     };
     check_fails(claims, ARRAY_COUNT(claims), true);
 }
-
-// It runs before the loop around it has an item.
-TEST(a_macro_of_a_body_finds_no_loop_in_the_first_test_of_the_next_run)
-{
-    static const struct claim claims[] = {
-        {"{% set ns = namespace() %}{% for i in l %}{% for x in l if not ns.m or ns.m() %}"
-         "{% macro m() %}{{ loop.cycle('a', 'b') }}{% endmacro %}{% set ns.m = m %}{% endfor %}"
-         "{% endfor %}",
-         "'loop' is undefined"},
-        {"{% set ns = namespace() %}{% for i in l %}{% for x in l if not ns.m or ns.m() %}"
-         "{% macro m() %}{{ loop.length }}{% endmacro %}{% set ns.m = m %}{% endfor %}{% endfor %}",
-         "'loop' is undefined"},
-    };
-    check_fails(claims, ARRAY_COUNT(claims), true);
-}
