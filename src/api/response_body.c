@@ -455,8 +455,12 @@ static void message_event_finish(struct notes *notes, struct prefix_chain *chain
     }
 }
 
-static const struct response_member message_body_members[] = {{FIELD("content", note_whole, list)},
-                                                              {.inside = common_members}};
+// count_tokens responds with input_tokens alone.
+static const struct response_member message_body_members[] = {
+    {FIELD("content", note_whole, list)},
+    {FIELD("input_tokens", note_count, prompt)},
+    {.inside = common_members},
+};
 
 static void message_body_finish(struct notes *notes, struct prefix_chain *chain)
 {

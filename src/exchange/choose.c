@@ -107,11 +107,10 @@ const struct step *choose_run(struct exchange *x)
         .kind = request.kind,
         .on_kind_trial = choice.on_kind_trial,
         .is_streamed = request.prompt->stream,
+        .has_progress = request.kind != 0 && request.prompt->api != PROMPT_OTHER,
         .begun_ms = loop_now_ms(worker->loop),
     };
-    if (request.kind != 0) {
-        progress_begin(&choice.backend->progress, x->hop.is_streamed, x->hop.begun_ms);
-    }
+    hop_go_on(&x->hop, x->hop.begun_ms);
     account_route(x, &request, &choice);
     x->hop.observer = observer_begin(worker, &request, choice.backend, account_decision(x),
                                      x->request->arrived_us);

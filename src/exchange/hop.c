@@ -289,6 +289,22 @@ void hop_reopen(struct hop *hop)
     hop->stage = HOP_IDLE;
 }
 
+void hop_pause(struct hop *hop)
+{
+    if (hop->is_counted) {
+        progress_end(&hop->backend->progress, hop->is_streamed);
+        hop->is_counted = false;
+    }
+}
+
+void hop_go_on(struct hop *hop, uint64_t now_ms)
+{
+    if (!hop->is_counted && hop->has_progress) {
+        progress_begin(&hop->backend->progress, hop->is_streamed, now_ms);
+        hop->is_counted = true;
+    }
+}
+
 void hop_end(struct hop *hop, bool keep)
 {
     if (hop->backend == NULL) {
@@ -308,9 +324,7 @@ void hop_end(struct hop *hop, bool keep)
     if (hop->on_kind_trial) {
         refusals_end_trial(&hop->backend->refusals, hop->kind);
     }
-    if (hop->kind != 0) {
-        progress_end(&hop->backend->progress, hop->is_streamed);
-    }
+    hop_pause(hop);
     backend_end(hop->backend, hop->on_trial);
     hop->backend = NULL;
     hop->request = NULL;

@@ -69,6 +69,8 @@ struct hop {
     bool on_kind_trial;
     bool is_streamed; // as the client asked
     uint64_t begun_ms;
+    bool has_progress;     // a request that should get output, on a path that we know
+    bool is_counted;       // in progress of the backend: its client reads
     bool is_fresh;         // a kept connection was stale: this is another one to the same backend
     bool was_sent;         // whole, over the kept connection that was stale
     bool is_refused;       // no process listens at the address
@@ -77,6 +79,7 @@ struct hop {
     bool is_reusable;      // the connection, when the response has ended
     bool is_fault;         // the status of the response says that the engine failed
     bool is_success;       // 2xx
+    bool is_clients_fault; // by the status of a refusal
     bool has_verdict;      // whether it has output is known (verdict.c)
     struct http_body body; // of the response
 };
@@ -93,6 +96,11 @@ struct buffer hop_take_response(struct hop *hop);
 
 // A fresh connection to the same backend, in place of a kept one that was closed while idle.
 void hop_reopen(struct hop *hop);
+
+// The backend is expected to make progress on it (fleet/progress.h), or is not, since we do not
+// read; both idempotent.
+void hop_go_on(struct hop *hop, uint64_t now_ms);
+void hop_pause(struct hop *hop);
 
 // Closes or keeps the connection, ends the observer, counts the request out; idempotent.
 void hop_end(struct hop *hop, bool keep);

@@ -303,6 +303,7 @@ static size_t see_events(struct observer *observer, uint8_t *bytes, size_t size,
         observer->tail.end = (uint32_t)left;
         left = 0;
     }
+    observer->has_answer |= left > 0 && !is_end; // an event that is too large to be read
     memmove(to, from, left);
     return (size_t)(to - bytes) + left;
 }

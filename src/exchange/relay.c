@@ -302,6 +302,9 @@ const struct step *relay_run(struct exchange *x)
         }
         enum status status = exchange_flush(x);
         if (status == STATUS_AGAIN) {
+            if (x->hop.backend != NULL) {
+                hop_pause(&x->hop);
+            }
             exchange_stall_client(x);
             return NULL;
         }
@@ -312,6 +315,7 @@ const struct step *relay_run(struct exchange *x)
         if (x->response.is_done) {
             return &step_finish;
         }
+        hop_go_on(&x->hop, loop_now_ms(x->worker->loop));
         status = relay_read(x);
         if (status != STATUS_OK) {
             return relay_read_failed(x, status);

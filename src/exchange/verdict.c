@@ -22,6 +22,12 @@ static bool is_refusing_status(uint16_t status)
     return is_client_error || status == 501;
 }
 
+// These name the request as the cause: without another backend's word they prove nothing.
+static bool is_clients_status(uint16_t status)
+{
+    return status == 400 || status == 413 || status == 422;
+}
+
 // A head that announces no body, where one should have output.
 static bool is_empty_head(const struct exchange *x, const struct http_head *head)
 {
@@ -98,11 +104,21 @@ static void verdict_refused(struct exchange *x, uint64_t now_ms)
             refusals_absolve(&first->refusals, x->hop.kind, now_ms);
             show_refusals(first);
         }
-    } else if (refusals_are_usual(&backend->refusals, x->hop.kind) &&
+    } else if (!x->hop.is_clients_fault && x->worker->config->health.eject_failures > 0 &&
+               refusals_are_usual(&backend->refusals, x->hop.kind) &&
                has_output_elsewhere(x, now_ms)) {
         struct refusal_rules rules = verdict_rules(x);
         refusals_eject(&backend->refusals, x->hop.kind, now_ms, &rules);
         log_ejection(x, backend);
+    }
+}
+
+// A trial is over with its verdict, though its response may go on for long.
+static void verdict_end_trial(struct exchange *x)
+{
+    if (x->hop.on_kind_trial) {
+        refusals_end_trial(&x->hop.backend->refusals, x->hop.kind);
+        x->hop.on_kind_trial = false;
     }
 }
 
@@ -118,6 +134,7 @@ static bool verdict_note(struct exchange *x, uint64_t now_ms)
         refusals_note(&backend->refusals, x->hop.kind, x->hop.on_kind_trial, now_ms, &rules);
 
     show_refusals(backend);
+    verdict_end_trial(x);
     return is_suspect;
 }
 
@@ -131,12 +148,13 @@ bool verdict_asks_another(struct exchange *x, const struct http_head *head)
     if (x->hop.kind == 0 || !is_refusal) {
         return false;
     }
+    x->hop.is_clients_fault = is_clients_status(head->status);
     bool is_suspect = verdict_note(x, now_ms);
     // Other paths may change an engine, and would change two.
     bool may_repeat = x->request->reading.prompt.api != PROMPT_OTHER;
-    if (is_suspect && may_repeat && x->refuser == 0 && retry_is_allowed(x, HOP_REFUSED)) {
+    if (is_suspect && may_repeat && x->refuser == 0 && retry_is_allowed(x, HOP_REFUSED) &&
+        refusals_ask(&x->hop.backend->refusals, x->hop.kind, now_ms)) {
         x->refuser = x->hop.backend->id;
-        refusals_ask(&x->hop.backend->refusals, x->hop.kind, now_ms);
         attempt_judge(x, BACKEND_RESPONDING);
         return true;
     }
@@ -155,6 +173,7 @@ void verdict_output(struct exchange *x)
     hop->has_verdict = true;
     refusals_note_output(&hop->backend->refusals, hop->kind, hop->on_kind_trial, now_ms);
     show_refusals(hop->backend);
+    verdict_end_trial(x);
     struct backend *refuser = x->refuser != 0 ? find_backend(x, x->refuser) : NULL;
     if (refuser != NULL) {
         struct refusal_rules rules = verdict_rules(x);
@@ -183,7 +202,7 @@ void verdict_portion(struct exchange *x, size_t size)
     bool is_read = observer != NULL && !observer->is_opaque;
     bool has_moved =
         is_read ? observer->last_us == loop_now_us(x->worker->loop) : has_data(hop, size);
-    if (has_moved && hop->is_streamed) {
+    if (has_moved && hop->is_streamed && hop->is_counted) {
         progress_output(&hop->backend->progress, loop_now_ms(x->worker->loop));
         backend_moved(hop->backend);
     }
@@ -197,10 +216,15 @@ static void verdict_moved(const struct exchange *x)
 {
     const struct hop *hop = &x->hop;
 
-    if (hop->kind != 0 && hop->is_success && !hop->is_streamed) {
-        progress_whole(&hop->backend->progress, hop->begun_ms, loop_now_ms(x->worker->loop));
-        backend_moved(hop->backend);
+    if (!hop->is_counted || !hop->is_success) {
+        return;
     }
+    if (hop->is_streamed) {
+        progress_output(&hop->backend->progress, loop_now_ms(x->worker->loop));
+    } else {
+        progress_whole(&hop->backend->progress, hop->begun_ms, loop_now_ms(x->worker->loop));
+    }
+    backend_moved(hop->backend);
 }
 
 void verdict_end(struct exchange *x)

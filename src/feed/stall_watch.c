@@ -24,8 +24,18 @@ static void stall_look(struct backend *backend, uint32_t limit_ms, uint64_t now_
     struct load_view load;
 
     load_read(&backend->load, now_ms, &load);
-    float queue_ms = (float)load.queued_tokens * load.prefill_ms;
-    uint64_t stall_ms = progress_stalled_ms(&backend->progress, limit_ms, queue_ms, now_ms);
+    uint64_t moved_ms = progress_moved_ms(&backend->progress);
+    if (moved_ms != backend->seen_moved_ms) {
+        // Requests that join the queue of an engine that hangs do not give it more time.
+        backend->seen_moved_ms = moved_ms;
+        backend->queue_ms = (float)load.queued_tokens * load.prefill_ms;
+    }
+    uint64_t stall_ms =
+        progress_stalled_ms(&backend->progress,
+                            &(struct progress_limits){.configured_ms = limit_ms,
+                                                      .queue_ms = backend->queue_ms,
+                                                      .has_output = load.sequences > 0},
+                            now_ms);
     backend_set_stalled(backend, stall_ms);
     if (limit_ms == 0) {
         backend_moved(backend);

@@ -121,6 +121,7 @@ void backend_set_probe(struct backend *backend, enum backend_probe probe, uint64
 
     if (is_back) {
         backend_lost(backend);
+        STORE(stalled, false);
     }
     STORE(probe, probe);
     bool disproves = is_back || (probe == BACKEND_PROBE_UP && LOAD(unreached));

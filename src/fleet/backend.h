@@ -81,8 +81,10 @@ struct backend {
     char *events_topic;  // prefix of its topic; "": any
 
     // The keeper's own.
-    bool is_doubted;  // its last look found no progress
-    bool was_stalled; // as it was logged last
+    uint64_t seen_moved_ms; // at its last look
+    float queue_ms;         // that the prompts in the queue would take, when it moved last
+    bool is_doubted;        // its last look found no progress
+    bool was_stalled;       // as it was logged last
 
     // Written and read by all workers and by the prober.
     struct {

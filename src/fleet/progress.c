@@ -14,20 +14,19 @@ static const float stall_min_ms = 2000;
 static const float gaps_allowed = 8;
 static const float wholes_allowed = 4;
 static const float queues_allowed = 4;
-// The longest gap fades by this share in a minute without a longer one.
-static const float fade_per_ms = 1.0F / 60000;
-// One sample raises the longest at most so far, so that a stall that ends does not become usual.
+// The longest fades to zero in a minute, or a quarter of an hour, without a longer one.
+static const float gap_fade_per_ms = 1.0F / 60000;
+static const float whole_fade_per_ms = 1.0F / 900000;
+// One gap raises the longest at most so far, so that a stall that ends does not become usual.  A
+// whole response has shown that its time was well spent.
 static const float rise_max = 4;
 static const float rise_from_ms = 500;
 
-// `passed_ms`: since the last sample.
-static void learn_longest(_Atomic float *longest, float sample_ms, float passed_ms)
+// `fade`: since the last sample.
+static void learn_longest(_Atomic float *longest, float sample_ms, float fade)
 {
     float value = LOAD(*longest);
-    float most = rise_max * fmaxf(value, rise_from_ms);
-
-    value -= value * fminf(passed_ms * fade_per_ms, 1);
-    STORE(*longest, fmaxf(value, fmaxf(fminf(sample_ms, most), 1)));
+    STORE(*longest, fmaxf(value - value * fminf(fade, 1), fmaxf(sample_ms, 1)));
 }
 
 void progress_begin(struct progress *progress, bool is_streamed, uint64_t now_ms)
@@ -71,7 +70,8 @@ void progress_output(struct progress *progress, uint64_t now_ms)
 {
     float gap_ms = progress_move(progress, now_ms);
     if (gap_ms > 0) {
-        learn_longest(&progress->gap_ms, gap_ms, gap_ms);
+        float most = rise_max * fmaxf(LOAD(progress->gap_ms), rise_from_ms);
+        learn_longest(&progress->gap_ms, fminf(gap_ms, most), gap_ms * gap_fade_per_ms);
     }
 }
 
@@ -79,27 +79,36 @@ void progress_whole(struct progress *progress, uint64_t sent_ms, uint64_t now_ms
 {
     float passed_ms = progress_move(progress, now_ms);
     float whole_ms = now_ms > sent_ms ? (float)(now_ms - sent_ms) : 0;
-    learn_longest(&progress->whole_ms, whole_ms, passed_ms);
+    learn_longest(&progress->whole_ms, whole_ms, passed_ms * whole_fade_per_ms);
 }
 
-static float progress_limit_ms(const struct progress *progress, float configured_ms)
+static float progress_limit_ms(const struct progress *progress,
+                               const struct progress_limits *limits)
 {
+    float configured_ms = (float)limits->configured_ms;
+
     if (LOAD(progress->streams) > 0) {
+        float least_ms = limits->has_output ? stall_min_ms : configured_ms;
         float gap_ms = LOAD(progress->gap_ms);
-        return gap_ms > 0 ? fmaxf(gaps_allowed * gap_ms, stall_min_ms) : configured_ms;
+        return gap_ms > 0 ? fmaxf(gaps_allowed * gap_ms, least_ms) : configured_ms;
     }
     return fmaxf(wholes_allowed * LOAD(progress->whole_ms), configured_ms);
 }
 
-uint64_t progress_stalled_ms(const struct progress *progress, uint32_t limit_ms, float queue_ms,
+uint64_t progress_moved_ms(const struct progress *progress)
+{
+    return LOAD(progress->moved_ms);
+}
+
+uint64_t progress_stalled_ms(const struct progress *progress, const struct progress_limits *limits,
                              uint64_t now_ms)
 {
     uint64_t moved_ms = LOAD(progress->moved_ms);
     float still_ms = now_ms > moved_ms ? (float)(now_ms - moved_ms) : 0;
 
-    if (limit_ms == 0 || still_ms < stall_min_ms || progress_requests(progress) == 0) {
+    if (limits->configured_ms == 0 || still_ms < stall_min_ms || progress_requests(progress) == 0) {
         return 0;
     }
-    float most_ms = fmaxf(progress_limit_ms(progress, (float)limit_ms), queues_allowed * queue_ms);
+    float most_ms = fmaxf(progress_limit_ms(progress, limits), queues_allowed * limits->queue_ms);
     return still_ms >= most_ms ? (uint64_t)still_ms : 0;
 }

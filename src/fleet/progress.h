@@ -6,7 +6,8 @@
 // token nor an end, and each one takes new requests' place in no queue that we see.  So the time
 // since its last output counts, by its own usual pace:
 //
-//     streams in flight    8 times its longest gap between two outputs of late, at least 2 s
+//     streams in flight    8 times its longest gap between two outputs of late, at least 2 s if
+//                          one of them has begun, else at least the configured time
 //     whole responses      4 times its longest response of late, at least the configured time
 //     nothing known        the configured time
 //
@@ -42,7 +43,15 @@ void progress_whole(struct progress *progress, uint64_t sent_ms, uint64_t now_ms
 
 uint32_t progress_requests(const struct progress *progress);
 
+// When the last output came, or the first request since the backend was idle.
+uint64_t progress_moved_ms(const struct progress *progress);
+
+struct progress_limits {
+    uint32_t configured_ms; // 0: never stalled
+    float queue_ms;         // that the prompts in its queue are expected to take
+    bool has_output;        // some stream is past its first output: a pause is not a prefill
+};
+
 // How long no output has come, if that is too long and requests are in flight; else 0.
-// `limit_ms` is the configured time, `queue_ms` what its queue is expected to take.
-uint64_t progress_stalled_ms(const struct progress *progress, uint32_t limit_ms, float queue_ms,
+uint64_t progress_stalled_ms(const struct progress *progress, const struct progress_limits *limits,
                              uint64_t now_ms);

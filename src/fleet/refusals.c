@@ -46,9 +46,13 @@ static const struct refusal_record *refusals_read(const struct refusals *refusal
     return at < refusal_kind_count ? &refusals->rows[at] : NULL;
 }
 
-static bool is_kept(const struct refusal_record *row)
+static bool is_kept(const struct refusal_record *row, uint64_t now_ms)
 {
-    return LOAD(row->share) >= refusal_suspect || LOAD(row->out_until_ms) != 0;
+    uint64_t refused_ms = LOAD(row->refused_ms);
+    uint64_t out_until_ms = LOAD(row->out_until_ms);
+    uint64_t since_ms = refused_ms > out_until_ms ? refused_ms : out_until_ms;
+    bool is_suspect = LOAD(row->share) >= refusal_suspect || out_until_ms != 0;
+    return is_suspect && now_ms < since_ms + refusal_life_ms;
 }
 
 static void refusal_clear(struct refusal_record *row)
@@ -57,6 +61,7 @@ static void refusal_clear(struct refusal_record *row)
     STORE(row->refused_ms, 0);
     STORE(row->out_until_ms, 0);
     STORE(row->asked_until_ms, 0);
+    STORE(row->rests_until_ms, 0);
     STORE(row->share, 0);
     STORE(row->proofs, 0);
     STORE(row->ejections, 0);
@@ -71,7 +76,8 @@ static uint64_t last_ms(const struct refusal_record *row)
 }
 
 // The row of that kind, in place of the one that was used least recently.  NULL: all are kept.
-static struct refusal_record *refusals_take(struct refusals *refusals, uint64_t kind)
+static struct refusal_record *refusals_take(struct refusals *refusals, uint64_t kind,
+                                            uint64_t now_ms)
 {
     struct refusal_record *found = refusals_find(refusals, kind);
     uint32_t oldest = refusal_kind_count;
@@ -82,7 +88,7 @@ static struct refusal_record *refusals_take(struct refusals *refusals, uint64_t 
     for (uint32_t i = 0; i < refusal_kind_count; i++) {
         bool is_older = oldest == refusal_kind_count ||
                         last_ms(&refusals->rows[i]) < last_ms(&refusals->rows[oldest]);
-        if (is_older && !is_kept(&refusals->rows[i])) {
+        if (is_older && !is_kept(&refusals->rows[i], now_ms)) {
             oldest = i;
         }
     }
@@ -116,7 +122,8 @@ enum refusal_state refusals_look(const struct refusals *refusals, uint64_t kind,
     if (now_ms < LOAD(row->asked_until_ms)) {
         return REFUSAL_ASKED;
     }
-    return LOAD(row->share) >= refusal_weight / 2 ? REFUSAL_NOTED : REFUSAL_NONE;
+    bool is_recent = now_ms < LOAD(row->refused_ms) + refusal_noted_ms;
+    return is_recent && LOAD(row->share) > 0 ? REFUSAL_NOTED : REFUSAL_NONE;
 }
 
 bool refusals_begin(struct refusals *refusals, uint64_t kind, uint64_t now_ms, bool anyway,
@@ -161,7 +168,7 @@ static void refusal_relent(struct refusals *refusals, struct refusal_record *row
         STORE(row->out_until_ms, 0);
         STORE(row->trial, false);
         share = refusal_suspect;
-        STORE(row->proofs, refusal_proofs - 1);
+        STORE(row->proofs, 0);
     } else {
         STORE(row->proofs, LOAD(row->proofs) / 2);
     }
@@ -178,7 +185,7 @@ static void refusal_relent(struct refusals *refusals, struct refusal_record *row
 
 void refusals_note_output(struct refusals *refusals, uint64_t kind, bool on_trial, uint64_t now_ms)
 {
-    struct refusal_record *row = refusals_take(refusals, kind);
+    struct refusal_record *row = refusals_take(refusals, kind, now_ms);
 
     if (row == NULL) {
         return;
@@ -207,7 +214,7 @@ static void refusal_eject(struct refusal_record *row, uint64_t now_ms,
 bool refusals_note(struct refusals *refusals, uint64_t kind, bool on_trial, uint64_t now_ms,
                    const struct refusal_rules *rules)
 {
-    struct refusal_record *row = refusals_take(refusals, kind);
+    struct refusal_record *row = refusals_take(refusals, kind, now_ms);
 
     if (row == NULL) {
         return false;
@@ -224,12 +231,15 @@ bool refusals_note(struct refusals *refusals, uint64_t kind, bool on_trial, uint
     return on_trial || share >= refusal_suspect;
 }
 
-void refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms)
+bool refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms)
 {
     struct refusal_record *row = refusals_find(refusals, kind);
-    if (row != NULL) {
-        STORE(row->asked_until_ms, now_ms + refusal_ask_ms);
+
+    if (row == NULL || now_ms < LOAD(row->rests_until_ms)) {
+        return false;
     }
+    STORE(row->asked_until_ms, now_ms + refusal_ask_ms);
+    return true;
 }
 
 void refusals_absolve(struct refusals *refusals, uint64_t kind, uint64_t now_ms)
@@ -239,6 +249,7 @@ void refusals_absolve(struct refusals *refusals, uint64_t kind, uint64_t now_ms)
     if (row == NULL) {
         return;
     }
+    STORE(row->rests_until_ms, now_ms + refusal_rest_ms);
     STORE(row->asked_until_ms, 0);
     if (LOAD(row->out_until_ms) > now_ms) {
         // Its trial has shown nothing: the next request is one.

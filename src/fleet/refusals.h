@@ -28,9 +28,15 @@
 #include <stdint.h>
 
 enum {
-    refusal_kind_count = 8,
+    refusal_kind_count = 32,
     refusal_proofs = 2,
     refusal_ask_ms = 2000,
+    // A backend that has refused is not asked for a second opinion for so long.  For ever would
+    // be wrong: while black holes draw all traffic, a good one could not clear itself.
+    refusal_noted_ms = 2000,
+    // After a request that was to blame, no other is asked about for so long: a client's bad
+    // requests must not double the load.
+    refusal_rest_ms = 50,
     // Output that is older than this says nothing of the backend today.
     refusal_fresh_ms = 10000,
 };
@@ -40,6 +46,7 @@ struct refusal_record {
     atomic_uint_fast64_t refused_ms;     // the last refusal
     atomic_uint_fast64_t out_until_ms;   // 0: in
     atomic_uint_fast64_t asked_until_ms; // another backend is asked
+    atomic_uint_fast64_t rests_until_ms; // no other backend is asked
     _Atomic float share;                 // of refusals, 0 to 1
     atomic_uint proofs;
     atomic_uint ejections; // in a row
@@ -80,8 +87,8 @@ void refusals_note_output(struct refusals *refusals, uint64_t kind, bool on_tria
 bool refusals_note(struct refusals *refusals, uint64_t kind, bool on_trial, uint64_t now_ms,
                    const struct refusal_rules *rules);
 
-// Another backend is being asked.
-void refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms);
+// Another backend is asked from now on; false: a request has just been to blame.
+bool refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms);
 
 // It refused too.
 void refusals_absolve(struct refusals *refusals, uint64_t kind, uint64_t now_ms);

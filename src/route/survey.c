@@ -421,7 +421,10 @@ static void survey_group(struct survey *survey, const struct survey_task *task,
 // The harmonic mean of a target's speed and the pool's.
 static float survey_blend(float own_ms, float pool_ms, float trust)
 {
-    return trust > 0 ? 1 / (trust / own_ms + (1 - trust) / pool_ms) : pool_ms;
+    if (trust >= 1 || trust <= 0) {
+        return trust > 0 ? own_ms : pool_ms; // the usual cases, without three divisions
+    }
+    return 1 / (trust / own_ms + (1 - trust) / pool_ms);
 }
 
 // Each target gets a blend of its own speed and the pool's, by the trust in its own.  The pool's is
@@ -457,6 +460,7 @@ static void survey_blend_speeds(struct survey *survey)
 static void survey_lend_work(struct survey *survey)
 {
     float longest = 0;
+    float shortest = 1;
     float presence = 0;
     float requests = 0;
     float tokens = 0;
@@ -464,11 +468,12 @@ static void survey_lend_work(struct survey *survey)
     for (uint32_t i = 0; i < survey->count; i++) {
         const struct policy_target *target = &survey->targets[i];
         longest = fmaxf(longest, survey->speeds[i].presence);
+        shortest = fminf(shortest, survey->speeds[i].presence);
         presence += survey->speeds[i].presence * (float)target->weight;
         requests += target->recent_requests;
         tokens += target->recent_tokens;
     }
-    for (uint32_t i = 0; i < survey->count && presence > 0; i++) {
+    for (uint32_t i = 0; i < survey->count && longest > shortest; i++) {
         struct policy_target *target = &survey->targets[i];
         float missed = (longest - survey->speeds[i].presence) * (float)target->weight / presence;
         target->recent_requests += requests * missed;

@@ -139,6 +139,19 @@ def test_without_retries_a_black_hole_is_ejected_by_comparison(standin, warmpath
     assert drawn <= 16, drawn
 
 
+def test_without_retries_bad_requests_of_a_client_eject_no_backend(standin, warmpath):
+    engines = [standin(name) for name in "abcd"]
+    for engine in engines:
+        engine.respond(CHAT, lambda request: BY_STATUS["400"] if "bad" in json.dumps(request.json()) else GOOD)
+    router = warmpath(*engines, policy="consistent_hash", retry_attempts=1, **QUIET)
+    for body in prompts(4):
+        for _ in range(4):
+            assert router.post(CHAT, {**body, "user": str(body)[:300]}).status == 200
+        for _ in range(15):
+            assert router.post(CHAT, chat(user="bad", stream=True)).status == 400
+    assert "ejected" not in router.stderr()
+
+
 def test_a_fleet_that_refuses_everything_ejects_nothing(standin, warmpath):
     engines = [standin(name) for name in "abcd"]
     for engine in engines:

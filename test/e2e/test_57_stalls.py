@@ -1,5 +1,6 @@
 """A backend that hangs keeps its connections and passes its probes, but gets no more requests."""
 import contextlib
+import time
 
 import pytest
 from client import chat, json_request
@@ -78,6 +79,21 @@ def test_when_its_clients_have_left_a_stalled_backend_gets_one_request_at_a_time
             ask_and_wait(router, stack, chat(stream=True))
         eventually(lambda: len(good.requests) >= 9, "the others arrive")
         assert len(bad.requests) == drawn + 1
+
+
+def test_a_client_that_does_not_read_leaves_its_backend_in(standin, warmpath):
+    engine, other = standin("a"), standin("b")
+    for one in (engine, other):
+        one.respond(CHAT, SSE_HEAD, WORD, *([chunk(event({"choices": [{"index": 0, "delta": {"content": "w" * 60000}}]}))] * 300),
+                    LAST_CHUNK)
+    router = warmpath(engine, other, policy="round_robin", health_stall_time="2s", **QUIET)
+    with contextlib.ExitStack() as stack:
+        lazy = [ask_and_wait(router, stack, chat(stream=True)) for _ in range(2)]
+        for connection in lazy:
+            connection.read_head()
+        time.sleep(3)
+        assert {router.backend(one)["state"] for one in (engine, other)} == {"up"}
+        assert "stalled" not in router.stderr()
 
 
 def test_a_fleet_that_hangs_altogether_is_still_tried(standin, warmpath):

@@ -8,7 +8,8 @@ enum { limit_ms = 10000 };
 
 static uint64_t stalled(const struct progress *progress, uint64_t now_ms)
 {
-    return progress_stalled_ms(progress, limit_ms, 0, now_ms);
+    return progress_stalled_ms(
+        progress, &(struct progress_limits){.configured_ms = limit_ms, .has_output = true}, now_ms);
 }
 
 // Outputs every `gap_ms`, from `from_ms` on; the time of the last.
@@ -70,6 +71,28 @@ TEST(one_stall_that_ends_does_not_become_usual)
     CHECK(stalled(&progress, now_ms + 16000) > 0);
 }
 
+TEST(until_a_stream_has_begun_the_configured_time_holds)
+{
+    struct progress progress = {0};
+    progress_begin(&progress, true, 1000);
+    uint64_t now_ms = stream(&progress, 1000, 20, 100);
+    struct progress_limits limits = {.configured_ms = limit_ms};
+    CHECK_EQ(progress_stalled_ms(&progress, &limits, now_ms + limit_ms - 1), 0);
+    CHECK(progress_stalled_ms(&progress, &limits, now_ms + limit_ms) > 0);
+}
+
+TEST(one_long_whole_response_is_usual_from_then_on)
+{
+    struct progress progress = {0};
+    progress_begin(&progress, false, 1000);
+    progress_whole(&progress, 1000, 121000);
+    CHECK_EQ(stalled(&progress, 121000 + 479000), 0);
+    for (uint64_t i = 0; i < 300; i++) {
+        progress_whole(&progress, 121000 + i * 1000, 121000 + (i + 1) * 1000);
+    }
+    CHECK_EQ(stalled(&progress, 421000 + 60000), 0);
+}
+
 TEST(whole_responses_are_judged_by_their_usual_length)
 {
     struct progress progress = {0};
@@ -95,15 +118,17 @@ TEST(a_long_queue_of_prompts_has_its_time)
     struct progress progress = {0};
     progress_begin(&progress, true, 1000);
     uint64_t now_ms = stream(&progress, 1000, 20, 100);
-    CHECK_EQ(progress_stalled_ms(&progress, limit_ms, 5000, now_ms + 19999), 0);
-    CHECK(progress_stalled_ms(&progress, limit_ms, 5000, now_ms + 20000) > 0);
+    struct progress_limits limits = {
+        .configured_ms = limit_ms, .queue_ms = 5000, .has_output = true};
+    CHECK_EQ(progress_stalled_ms(&progress, &limits, now_ms + 19999), 0);
+    CHECK(progress_stalled_ms(&progress, &limits, now_ms + 20000) > 0);
 }
 
 TEST(a_configured_time_of_zero_turns_it_off)
 {
     struct progress progress = {0};
     progress_begin(&progress, true, 1000);
-    CHECK_EQ(progress_stalled_ms(&progress, 0, 0, 1000000), 0);
+    CHECK_EQ(progress_stalled_ms(&progress, &(struct progress_limits){0}, 1000000), 0);
 }
 
 TEST(a_worker_whose_clock_is_behind_takes_nothing_back)

@@ -49,6 +49,7 @@ TEST(the_second_refusal_in_a_row_makes_a_backend_suspect)
     CHECK(!refuse(&refusals, 10));
     CHECK(refuse(&refusals, 10));
     CHECK_EQ(look(&refusals, 10), REFUSAL_NOTED);
+    CHECK_EQ(look(&refusals, 10 + refusal_noted_ms), REFUSAL_NONE); // a witness again
 }
 
 TEST(refusals_without_proof_never_eject)
@@ -88,9 +89,13 @@ TEST(a_backend_gives_way_while_another_one_is_asked)
     struct refusals refusals = {0};
     refuse(&refusals, 10);
     refuse(&refusals, 10);
-    refusals_ask(&refusals, chat_kind, 10);
-    CHECK_EQ(look(&refusals, 10 + refusal_ask_ms - 1), REFUSAL_ASKED);
-    CHECK_EQ(look(&refusals, 10 + refusal_ask_ms), REFUSAL_NOTED);
+    CHECK(refusals_ask(&refusals, chat_kind, 100));
+    CHECK_EQ(look(&refusals, 100 + refusal_ask_ms - 1), REFUSAL_ASKED);
+    CHECK_EQ(look(&refusals, 100 + refusal_ask_ms), REFUSAL_NONE);
+    CHECK(refusals_ask(&refusals, chat_kind, 101)); // about another request
+    refusals_absolve(&refusals, chat_kind, 102);
+    CHECK(!refusals_ask(&refusals, chat_kind, 102 + refusal_rest_ms - 1));
+    CHECK(refusals_ask(&refusals, chat_kind, 102 + refusal_rest_ms));
 }
 
 TEST(a_request_that_others_refuse_too_absolves)
@@ -98,7 +103,7 @@ TEST(a_request_that_others_refuse_too_absolves)
     struct refusals refusals = {0};
     refuse(&refusals, 10);
     refuse(&refusals, 10);
-    refusals_ask(&refusals, chat_kind, 10);
+    CHECK(refusals_ask(&refusals, chat_kind, 100));
     refusals_absolve(&refusals, chat_kind, 11);
     CHECK_EQ(look(&refusals, 11), REFUSAL_NONE);
     CHECK(!refusals_any(&refusals));
@@ -147,7 +152,7 @@ TEST(a_trial_whose_request_is_to_blame_is_followed_by_another)
     CHECK(begin_trial(&refusals, 1012 + 2000));
 }
 
-TEST(output_on_trial_brings_the_backend_back_and_one_proof_more_takes_it_out)
+TEST(output_on_trial_brings_the_backend_back_and_two_proofs_more_take_it_out)
 {
     struct refusals refusals = {0};
     convict(&refusals, 10);
@@ -155,6 +160,7 @@ TEST(output_on_trial_brings_the_backend_back_and_one_proof_more_takes_it_out)
     refusals_note_output(&refusals, chat_kind, true, 1010);
     CHECK_EQ(look(&refusals, 1010), REFUSAL_NOTED);
     CHECK(refuse(&refusals, 1011));
+    CHECK(!refusals_prove(&refusals, chat_kind, 1011, &rules));
     CHECK(refusals_prove(&refusals, chat_kind, 1011, &rules));
     CHECK_EQ(look(&refusals, 1011 + 1999), REFUSAL_OUT);
 }
@@ -209,4 +215,17 @@ TEST(requests_of_no_kind_leave_no_record)
     refusals_note_output(&refusals, 0, false, 10);
     CHECK(!refusals_any(&refusals));
     CHECK_EQ(refusals_look(&refusals, 0, 10), REFUSAL_NONE);
+}
+
+TEST(suspect_kinds_of_long_ago_make_room)
+{
+    struct refusals refusals = {0};
+    for (uint64_t kind = 100; kind < 100 + refusal_kind_count; kind++) {
+        refusals_note(&refusals, kind, false, 20, &rules);
+        CHECK(refusals_note(&refusals, kind, false, 20, &rules));
+    }
+    CHECK(!refuse(&refusals, 30));
+    CHECK(!refuse(&refusals, 30)); // no room
+    CHECK(!refuse(&refusals, 70000));
+    CHECK(refuse(&refusals, 70000));
 }
