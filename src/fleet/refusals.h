@@ -9,8 +9,8 @@
 // same request, and its output is the proof:
 //
 //     output         the share of refusals falls
-//     refusal        it rises; from refusal_suspect on the backend is suspect: its next refusal is
-//                    not passed on, and another backend gets the request
+//     refusal        it rises; from refusal_suspect on the backend is suspect: the refusal is not
+//                    passed on, and another backend gets the request
 //       also there   the request is to blame: the share is zero again
 //       output       a proof; after refusal_proofs of them the backend is out for this kind
 //     out            for eject_time, twice as long each time in a row; then one request on trial
@@ -18,7 +18,7 @@
 // While the other backend is asked, this one counts as busy, for at most refusal_ask_ms.
 //
 // A kind is a hash of path, model and whether the response is streamed (route.h).  The table keeps
-// the kinds that came last; one that is suspect or out stays.
+// the kinds that came last; one that was suspect or out within a minute stays.
 //
 // Threads: any.  No locks: a lost race costs one request more or less on a faulty backend.
 #pragma once
