@@ -242,14 +242,16 @@ bool refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms)
     return true;
 }
 
-void refusals_absolve(struct refusals *refusals, uint64_t kind, uint64_t now_ms)
+void refusals_absolve(struct refusals *refusals, uint64_t kind, bool rests, uint64_t now_ms)
 {
     struct refusal_record *row = refusals_find(refusals, kind);
 
     if (row == NULL) {
         return;
     }
-    STORE(row->rests_until_ms, now_ms + refusal_rest_ms);
+    if (rests) {
+        STORE(row->rests_until_ms, now_ms + refusal_rest_ms);
+    }
     STORE(row->asked_until_ms, 0);
     if (LOAD(row->out_until_ms) > now_ms) {
         // Its trial has shown nothing: the next request is one.

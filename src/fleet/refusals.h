@@ -90,8 +90,9 @@ bool refusals_note(struct refusals *refusals, uint64_t kind, bool on_trial, uint
 // Another backend is asked from now on; false: a request has just been to blame.
 bool refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms);
 
-// It refused too.
-void refusals_absolve(struct refusals *refusals, uint64_t kind, uint64_t now_ms);
+// It refused too.  `rests`: it has output of this kind of late, so the request is to blame,
+// and no other backend is asked for a while.
+void refusals_absolve(struct refusals *refusals, uint64_t kind, bool rests, uint64_t now_ms);
 
 // It produced output.  Whether this backend is out from now on.
 bool refusals_prove(struct refusals *refusals, uint64_t kind, uint64_t now_ms,

@@ -93,9 +93,11 @@ TEST(a_backend_gives_way_while_another_one_is_asked)
     CHECK_EQ(look(&refusals, 100 + refusal_ask_ms - 1), REFUSAL_ASKED);
     CHECK_EQ(look(&refusals, 100 + refusal_ask_ms), REFUSAL_NONE);
     CHECK(refusals_ask(&refusals, chat_kind, 101)); // about another request
-    refusals_absolve(&refusals, chat_kind, 102);
+    refusals_absolve(&refusals, chat_kind, true, 102);
     CHECK(!refusals_ask(&refusals, chat_kind, 102 + refusal_rest_ms - 1));
     CHECK(refusals_ask(&refusals, chat_kind, 102 + refusal_rest_ms));
+    refusals_absolve(&refusals, chat_kind, false, 300);
+    CHECK(refusals_ask(&refusals, chat_kind, 301));
 }
 
 TEST(a_request_that_others_refuse_too_absolves)
@@ -104,7 +106,7 @@ TEST(a_request_that_others_refuse_too_absolves)
     refuse(&refusals, 10);
     refuse(&refusals, 10);
     CHECK(refusals_ask(&refusals, chat_kind, 100));
-    refusals_absolve(&refusals, chat_kind, 11);
+    refusals_absolve(&refusals, chat_kind, true, 11);
     CHECK_EQ(look(&refusals, 11), REFUSAL_NONE);
     CHECK(!refusals_any(&refusals));
     CHECK(!refuse(&refusals, 12));
@@ -145,7 +147,7 @@ TEST(a_trial_whose_request_is_to_blame_is_followed_by_another)
     convict(&refusals, 10);
     CHECK(begin_trial(&refusals, 1010));
     refusals_note(&refusals, chat_kind, true, 1010, &rules);
-    refusals_absolve(&refusals, chat_kind, 1012);
+    refusals_absolve(&refusals, chat_kind, true, 1012);
     CHECK(begin_trial(&refusals, 1012));
     refusals_note(&refusals, chat_kind, true, 1012, &rules);
     CHECK_EQ(look(&refusals, 1012 + 1999), REFUSAL_OUT);
