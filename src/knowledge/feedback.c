@@ -117,6 +117,21 @@ static void feedback_learn_cached(const struct feedback *feedback,
                                               .age = chosen->age});
 }
 
+// The engine has computed the first block that events did not report.  If it had been evicted, the
+// eviction no longer proves that the block is missing.
+static void feedback_note_computed(const struct feedback *feedback, const uint64_t *keys,
+                                   uint32_t key_count)
+{
+    const struct decision_party *chosen = &feedback->decision->chosen;
+    uint32_t reported =
+        feedback->block_tokens == 0 ? 0 : chosen->reported_tokens / feedback->block_tokens;
+
+    if (chosen->by_events && reported < key_count) {
+        prefix_ledger_note_computed(knowledge_ledger(feedback->knowledge), keys[reported],
+                                    feedback->backend->slot);
+    }
+}
+
 void feedback_complete(struct feedback *feedback, const struct feedback_usage *usage,
                        const uint64_t *keys, uint32_t key_count, uint64_t now_us)
 {
@@ -126,6 +141,7 @@ void feedback_complete(struct feedback *feedback, const struct feedback_usage *u
     feedback_learn_cached(feedback, usage, now_us);
     feedback->has_begun = true;
     feedback->is_settled = true;
+    feedback_note_computed(feedback, keys, key_count);
     feedback_store(feedback, PREFIX_CONFIRMED, keys, key_count, now_us);
     uint64_t tokens = usage->output_tokens > 0 ? usage->output_tokens : load->output_tokens;
     if (load->first_us != 0 && tokens > 0) {

@@ -21,7 +21,7 @@ enum {
 struct knowledge_slot {
     atomic_uint_fast64_t owner; // hash of the backend's id and life; 0: free
     atomic_uint misses;         // consecutive responses without the blocks that we believed in
-    atomic_uint untold;         // consecutive responses with far more than events had reported
+    atomic_uint untold;         // responses with far more than expected since events reported any
     atomic_uint capacity;       // of the cache, in tokens, reported or learned; 0: unknown
     atomic_uint reported;       // the capacity that the engine reports; 0: none
 };
@@ -261,14 +261,19 @@ void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backen
     }
 }
 
-// Far more was cached than expected, in several responses in a row.
+// Far more was cached than expected, in several responses without one between them whose cached
+// blocks events had reported.  A prediction that was right only because of an earlier response does
+// not end the count.
 static bool is_untold(struct knowledge_slot *slot, const struct knowledge_report *report)
 {
     if (report->cached_tokens < audit_tokens_min) {
         return false;
     }
-    if (report->expected_tokens >= report->cached_tokens / 2) {
+    if (report->reported_tokens >= report->cached_tokens / 2) {
         atomic_store_explicit(&slot->untold, 0, memory_order_relaxed);
+        return false;
+    }
+    if (report->expected_tokens >= report->cached_tokens / 2) {
         return false;
     }
     unsigned before = atomic_fetch_add_explicit(&slot->untold, 1, memory_order_relaxed);

@@ -81,8 +81,9 @@ void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backen
 // Compares the tokens of a prompt that KV events had reported with the cached tokens of the
 // response.  If several responses in a row have far fewer, the engine emptied its cache without an
 // event: the index forgets the backend, and the feeder starts over with its events.  If several
-// have far more than `expected_tokens`, of blocks reported and on their way, events do not tell
-// what is stored: the feeder starts over, and the belief of the index counts meanwhile.
+// have far more than `expected_tokens`, of blocks reported and on their way, and none between them
+// has what was reported, events do not tell what is stored: the feeder starts over, and the belief
+// of the index counts meanwhile.
 struct knowledge_report {
     uint32_t reported_tokens;
     uint32_t expected_tokens;

@@ -111,9 +111,20 @@ uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *ke
                             uint32_t key_count, uint32_t now_s, struct prefix_hit *hits,
                             uint32_t hit_max);
 
-// Any thread.  How many blocks from `from` on are predicted and not confirmed for the backend.
-uint32_t prefix_index_pending(const struct prefix_index *index, const uint64_t *keys,
-                              uint32_t key_count, uint32_t from, uint32_t backend, uint32_t now_s);
+// A question about the blocks of a chain from `from` on: which are not in a backend's events yet?
+struct prefix_pending {
+    const uint64_t *keys;
+    uint32_t key_count;
+    uint32_t from;
+    uint32_t backend;
+    uint32_t now_s;
+    uint32_t settle_s; // confirmed blocks count, too, for this long; 0: they do not count
+};
+
+// Any thread.  The number of leading blocks that are predicted and not confirmed, or in a run that
+// was touched at most `settle_s` ago.
+uint32_t prefix_index_pending(const struct prefix_index *index,
+                              const struct prefix_pending *pending);
 
 // Any thread.  Prefetches the bucket of a key that will be stored or matched soon.
 void prefix_index_prefetch(const struct prefix_index *index, uint64_t key);

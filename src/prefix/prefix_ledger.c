@@ -17,15 +17,30 @@ enum {
     place_bits = 4, // of a place: which key of the run
     granule_count_max = 1 << (32 - place_bits),
     keys_ahead = 12, // whose buckets are prefetched
+    evicted_bits_min = 5,
+    evicted_bits_max = 16, // 512 KiB
+    evicted_share = 256,   // one part in so many of the memory
 };
 _Static_assert(1 << place_bits == run_key_max, "a place has room for every key of a run");
+
+static uint32_t evicted_bits_of(size_t memory)
+{
+    uint32_t bits = evicted_bits_min;
+
+    while (bits < evicted_bits_max && sizeof(uint64_t) << (bits + 1) <= memory / evicted_share) {
+        bits++;
+    }
+    return bits;
+}
 
 struct prefix_ledger *prefix_ledger_create(const struct prefix_ledger_limits *limits)
 {
     ASSERT(limits->backend_count_max >= 1 && limits->backend_count_max <= UINT16_MAX);
     ASSERT((uintptr_t)limits->block % 64 == 0);
     size_t memory = limits->memory & ~(size_t)63;
-    size_t fixed = sizeof(struct prefix_ledger);
+    uint32_t evicted_bits = evicted_bits_of(memory);
+    size_t evicted_size = sizeof(uint64_t) << evicted_bits;
+    size_t fixed = sizeof(struct prefix_ledger) + evicted_size;
     if (memory < fixed + prefix_runs_size_min()) {
         return NULL;
     }
@@ -34,7 +49,13 @@ struct prefix_ledger *prefix_ledger_create(const struct prefix_ledger_limits *li
     if (ledger == NULL) {
         return NULL;
     }
-    *ledger = (struct prefix_ledger){.is_lent = limits->block != NULL};
+    char *evicted = (char *)ledger + sizeof(*ledger);
+    memset(evicted, 0, evicted_size);
+    *ledger = (struct prefix_ledger){
+        .is_lent = limits->block != NULL,
+        .evicted = (_Atomic uint64_t *)(void *)evicted,
+        .evicted_shift = 64 - evicted_bits,
+    };
     prefix_runs_init(&ledger->runs, (char *)ledger + fixed, memory - fixed, granule_count_max);
     ledger->runs.backend_count = limits->backend_count_max;
     return ledger;
@@ -304,10 +325,44 @@ bool prefix_ledger_hold(struct prefix_ledger *ledger, uint32_t place, uint32_t b
     return false;
 }
 
-// The backend no longer holds these blocks of a held run in that tier.
-static void leave_blocks(struct prefix_runs *runs, uint32_t id, uint32_t blocks, uint32_t backend,
-                         enum prefix_tier tier)
+static uint64_t evicted_name(uint64_t key, uint32_t backend)
 {
+    return mix_key(key ^ (uint64_t)backend << 32) | 1; // 0 is an empty slot
+}
+
+static _Atomic uint64_t *evicted_slot(const struct prefix_ledger *ledger, uint64_t name)
+{
+    return &ledger->evicted[name >> ledger->evicted_shift];
+}
+
+bool prefix_ledger_is_evicted(const struct prefix_ledger *ledger, uint64_t key, uint32_t backend)
+{
+    uint64_t name = evicted_name(key, backend);
+    return OWN(evicted_slot(ledger, name)) == name;
+}
+
+void prefix_ledger_note_computed(struct prefix_ledger *ledger, uint64_t key, uint32_t backend)
+{
+    uint64_t name = evicted_name(key, backend);
+    // The slot may have got another name meanwhile, which stays.
+    atomic_compare_exchange_strong_explicit(evicted_slot(ledger, name), &name, 0,
+                                            memory_order_relaxed, memory_order_relaxed);
+}
+
+static void note_evicted(struct prefix_ledger *ledger, const struct granule *run, uint32_t blocks,
+                         uint32_t backend)
+{
+    for (; blocks != 0; blocks &= blocks - 1) {
+        uint64_t name = evicted_name(key_at(run, (uint32_t)__builtin_ctz(blocks)), backend);
+        atomic_store_explicit(evicted_slot(ledger, name), name, memory_order_relaxed);
+    }
+}
+
+// The backend no longer holds these blocks of a held run in that tier.
+static void leave_blocks(struct prefix_ledger *ledger, uint32_t id, uint32_t blocks,
+                         uint32_t backend, enum prefix_tier tier)
+{
+    struct prefix_runs *runs = &ledger->runs;
     struct granule *run = granule_at(runs, id);
     _Atomic uint64_t *holder = find_holder(runs, run, backend);
     if (holder == NULL) {
@@ -318,7 +373,10 @@ static void leave_blocks(struct prefix_runs *runs, uint32_t id, uint32_t blocks,
     uint64_t who_left = who & ~(uint64_t)(tier == PREFIX_GPU ? blocks : 0);
     uint64_t where_left = where & ~where_of(tier, blocks);
     uint32_t kept = on_gpu_of(who_left) | in_host_of(where_left) | on_disk_of(where_left);
-    who_left &= ~((uint64_t)(blocks & ~kept) << 16);
+    uint32_t gone = held_of(who) & blocks & ~kept;
+    who_left &= ~((uint64_t)gone << 16);
+    // Before the holder changes: a reader that no longer finds a block must find its eviction.
+    note_evicted(ledger, run, gone, backend);
     if (who_left != who) {
         PUT(&holder[0], who_left);
     }
@@ -339,7 +397,7 @@ void prefix_ledger_leave(struct prefix_ledger *ledger, uint32_t place, uint32_t 
 void prefix_ledger_leave_all(struct prefix_ledger *ledger, const uint32_t *places, uint32_t count,
                              uint32_t backend, enum prefix_tier tier)
 {
-    struct prefix_runs *runs = &ledger->runs;
+    const struct prefix_runs *runs = &ledger->runs;
     uint32_t i = 0;
     while (i < count) {
         uint32_t id = place_run(places[i]);
@@ -348,7 +406,7 @@ void prefix_ledger_leave_all(struct prefix_ledger *ledger, const uint32_t *place
             blocks |= (uint32_t)is_place(runs, places[i]) << place_key(places[i]);
         }
         if (blocks != 0) {
-            leave_blocks(runs, id, blocks, backend, tier);
+            leave_blocks(ledger, id, blocks, backend, tier);
         }
     }
 }

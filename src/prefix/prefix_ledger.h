@@ -71,6 +71,13 @@ void prefix_ledger_leave(struct prefix_ledger *ledger, uint32_t place, uint32_t 
 void prefix_ledger_leave_all(struct prefix_ledger *ledger, const uint32_t *places, uint32_t count,
                              uint32_t backend, enum prefix_tier tier);
 
+// Any thread.  Whether the backend evicted this block.  Only for a block that it does not hold now.
+// The ledger remembers recent evictions alone: 65,536 of them if it is large, fewer if it is small.
+bool prefix_ledger_is_evicted(const struct prefix_ledger *ledger, uint64_t key, uint32_t backend);
+
+// Any thread.  The backend has computed an evicted block again: forget the eviction.
+void prefix_ledger_note_computed(struct prefix_ledger *ledger, uint64_t key, uint32_t backend);
+
 // Writer only.  The key of a held block.
 uint64_t prefix_ledger_key(const struct prefix_ledger *ledger, uint32_t place);
 

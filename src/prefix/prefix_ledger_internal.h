@@ -27,6 +27,11 @@ struct prefix_ledger {
     struct prefix_runs runs;
     bool is_lent; // the memory is the caller's
 
+    // Recent evictions: hashes of key and backend.  The upper bits of each select its slot, where
+    // it replaces an older one.
+    _Atomic uint64_t *evicted;
+    uint32_t evicted_shift;
+
     // Written by the writer, read by anyone.
     struct {
         _Alignas(64) _Atomic uint64_t refused;

@@ -372,46 +372,52 @@ static uint32_t list_of(const struct run_match *match, const struct granule *run
     return (uint32_t)SEE(&directory->words[backend % fan_out]);
 }
 
-// The blocks of a run that are predicted and not confirmed for the backend, one bit each.
+// The blocks of a run that are pending, one bit each.
 static uint32_t pending_of(const struct run_match *match, const _Atomic uint64_t *holder,
-                           uint32_t backend)
+                           const struct prefix_pending *pending)
 {
     uint64_t who = SEE(&holder[0]);
     uint64_t when = SEE(&holder[1]);
     uint32_t age;
-    if (backend_of(who) != backend || held_of(who) == 0 || SEE(&holder[0]) != who ||
+    if (backend_of(who) != pending->backend || held_of(who) == 0 || SEE(&holder[0]) != who ||
         !is_believed(match->index, who, when, match->now_s, &age)) {
         return 0;
     }
-    return held_of(who) & ~confirmed_of(who);
+    bool is_settling = pending->settle_s > 0 && (int64_t)(int32_t)(match->now_s - (uint32_t)when) <=
+                                                    (int64_t)pending->settle_s;
+    return is_settling ? held_of(who) : held_of(who) & ~confirmed_of(who);
 }
 
 // The same of all holders of the run; 0 also when it changed meanwhile.
 static uint32_t pending_in(const struct run_match *match, const struct found_run *found,
-                           uint32_t backend)
+                           const struct prefix_pending *pending)
 {
-    uint32_t pending = 0;
+    uint32_t blocks = 0;
     for (uint32_t i = 0; i < inline_words; i += holder_words) {
-        pending |= pending_of(match, &found->run->words[i], backend);
+        blocks |= pending_of(match, &found->run->words[i], pending);
     }
-    uint32_t id = list_of(match, found->run, backend);
-    while (pending == 0 && id != 0 && SEE(&found->run->version) == found->version) {
+    uint32_t id = list_of(match, found->run, pending->backend);
+    while (blocks == 0 && id != 0 && SEE(&found->run->version) == found->version) {
         const struct granule *chunk = granule_at(match->runs, id);
         id = SEE(&chunk->next);
         for (uint32_t i = 0; i < chunk_words; i += holder_words) {
-            pending |= pending_of(match, &chunk->words[i], backend);
+            blocks |= pending_of(match, &chunk->words[i], pending);
         }
     }
-    return SEE(&found->run->version) == found->version ? pending : 0;
+    return SEE(&found->run->version) == found->version ? blocks : 0;
 }
 
-uint32_t prefix_index_pending(const struct prefix_index *index, const uint64_t *keys,
-                              uint32_t key_count, uint32_t from, uint32_t backend, uint32_t now_s)
+uint32_t prefix_index_pending(const struct prefix_index *index,
+                              const struct prefix_pending *pending)
 {
-    struct run_match match = {
-        .runs = &index->runs, .index = index, .keys = keys, .key_count = key_count, .now_s = now_s};
+    struct run_match match = {.runs = &index->runs,
+                              .index = index,
+                              .keys = pending->keys,
+                              .key_count = pending->key_count,
+                              .now_s = pending->now_s};
+    uint32_t from = pending->from;
     uint32_t count = 0;
-    while (match.depth < key_count) {
+    while (match.depth < match.key_count) {
         struct found_run found = match_find_run(&match);
         if (found.run == NULL) {
             break;
@@ -419,8 +425,8 @@ uint32_t prefix_index_pending(const struct prefix_index *index, const uint64_t *
         uint32_t first = from > match.depth ? min_u32(from - match.depth, found.same) : 0;
         uint32_t wanted = found.same - first;
         if (wanted > 0) {
-            uint32_t pending = pending_in(&match, &found, backend) >> first;
-            uint32_t leading = min_u32((uint32_t)__builtin_ctz(~pending), wanted);
+            uint32_t blocks = pending_in(&match, &found, pending) >> first;
+            uint32_t leading = min_u32((uint32_t)__builtin_ctz(~blocks), wanted);
             count += leading;
             if (leading < wanted) {
                 break;

@@ -14,6 +14,10 @@ static const float unknown_cache_tokens = 50000;
 // A block: nothing shorter can be told apart.
 static const float age_min_tokens = 16;
 
+enum {
+    settle_s = 2, // blocks of a complete response count for this long without their event
+};
+
 bool survey_init(struct survey *survey, uint32_t target_count_max)
 {
     *survey = (struct survey){
@@ -180,6 +184,51 @@ static uint32_t survey_discount(const struct survey_belief *belief, const struct
            (uint32_t)((float)belief->disk_tokens * (1 - task->disk_worth));
 }
 
+// The first block that events do not report, in blocks of the backend's size.  False: it has no
+// key.
+static bool first_unreported(const struct route_request *request,
+                             const struct survey_belief *belief, const struct backend *backend,
+                             uint64_t *key)
+{
+    uint32_t block = survey_block(belief, request, backend);
+    uint32_t at = belief->reported_tokens / block;
+    struct route_chain chain = {.keys = request->keys,
+                                .key_count = request->key_count,
+                                .block_tokens = request->block_tokens};
+
+    for (uint32_t i = 0; i < request->other_count && chain.block_tokens != block; i++) {
+        chain = request->others[i];
+    }
+    if (chain.block_tokens != block || at >= chain.key_count) {
+        return false;
+    }
+    *key = chain.keys[at];
+    return true;
+}
+
+// Blocks behind the reported ones that are being computed, or whose event has not followed its
+// response yet.  Blocks that events have reported once and report no longer are evicted.
+static uint32_t survey_coming(const struct survey_task *task, const struct survey_belief *belief,
+                              const struct backend *backend, uint32_t reported)
+{
+    const struct route_request *request = task->request;
+    uint64_t key;
+
+    if (belief->believed <= reported) {
+        return 0;
+    }
+    bool is_evicted =
+        first_unreported(request, belief, backend, &key) &&
+        prefix_ledger_is_evicted(knowledge_ledger(task->knowledge), key, backend->slot);
+    return prefix_index_pending(knowledge_index(task->knowledge),
+                                &(struct prefix_pending){.keys = request->keys,
+                                                         .key_count = request->key_count,
+                                                         .from = reported,
+                                                         .backend = backend->slot,
+                                                         .now_s = survey_seconds(task->now_us),
+                                                         .settle_s = is_evicted ? 0 : settle_s});
+}
+
 struct route_holding survey_holding(const struct survey *survey, const struct survey_task *task,
                                     const struct backend *backend)
 {
@@ -201,14 +250,7 @@ struct route_holding survey_holding(const struct survey *survey, const struct su
         events = BACKEND_EVENTS_LEARNING; // there may be more
     }
     out.by_events = events == BACKEND_EVENTS_LIVE;
-    // Blocks that were there once and are not reported any more are evicted.  Those that never were
-    // there are being computed.
-    uint32_t coming = 0;
-    if (out.by_events && belief->believed > reported && belief->confirmed <= reported) {
-        coming = prefix_index_pending(knowledge_index(task->knowledge), request->keys,
-                                      request->key_count, reported, backend->slot,
-                                      survey_seconds(task->now_us));
-    }
+    uint32_t coming = out.by_events ? survey_coming(task, belief, backend, reported) : 0;
     if ((out.by_events && coming == 0) ||
         (events != BACKEND_EVENTS_NONE && out.blocks < reported)) {
         out.blocks = reported;

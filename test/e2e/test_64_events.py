@@ -360,6 +360,26 @@ def test_a_burst_with_one_new_prefix_does_not_scatter_before_any_event(kv, fleet
     agree(router, engines, [shared])
 
 
+def test_the_blocks_of_a_response_count_until_their_event_or_two_seconds(kv, fleet):
+    engine = kv()
+    router = begin(fleet, engine)
+    rank, late, lost = engine.ranks[0], prompt_of("late", 80), prompt_of("lost", 80)
+    rank.is_late = True
+    assert send(router, late).expected == 0
+    response = send(router, late)
+    assert response.by_events and response.expected == response.cached == 64
+    rank.publish()
+    settle(router, engine)
+    agree(router, [engine], [late])
+    engine.reset()
+    settle(router, engine)
+    assert explained(router, late)[engine.url] == (0, True), "its event has come, and another after it"
+
+    assert send(router, lost).cached == 0
+    assert explained(router, lost)[engine.url] == (64, True)
+    eventually(lambda: explained(router, lost)[engine.url] == (0, True), lambda: str(explained(router, lost)), 5)
+
+
 # Without ZeroMQ.
 
 

@@ -242,9 +242,12 @@ def test_responses_reveal_events_that_do_not_tell_what_is_stored(kv, fleet):
     engine = kv()
     router = begin(fleet, engine)
     engine.ranks[0].is_secretive = True
-    prompt = prompt_of(1, 80)
-    send(router, prompt)
-    for _ in range(3):
+    prompts = [prompt_of(number, 80) for number in range(3)]
+    for prompt in prompts:
+        send(router, prompt)
+    for prompt in prompts:  # until blocks count only if reported
+        eventually(lambda prompt=prompt: explained(router, prompt)[engine.url][0] == 0, "blocks of the response still count", 5)
+    for prompt in prompts:
         response = send(router, prompt)
         assert response.by_events and response.expected < 32 <= 64 == response.cached, response
         settle(router, engine, states=("live", "learning"))

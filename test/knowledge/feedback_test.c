@@ -18,8 +18,11 @@ static struct feedback feedback;
 
 static void set_up(void)
 {
-    knowledge = knowledge_create(&(struct knowledge_options){
-        .memory = 1 << 20, .ttl_s = 3600, .backend_count_max = 4, .sender_count = 1});
+    knowledge = knowledge_create(&(struct knowledge_options){.memory = 1 << 20,
+                                                             .ledger_memory = 1 << 20,
+                                                             .ttl_s = 3600,
+                                                             .backend_count_max = 4,
+                                                             .sender_count = 1});
     ASSERT(knowledge != NULL);
     backend = (struct backend){.id = 7, .slot = 2};
     load_init(&backend.load);
@@ -167,6 +170,27 @@ TEST(with_events_a_prompt_stays_predicted_until_its_response_is_complete)
     tear_down();
 }
 
+TEST(with_events_a_response_ends_the_eviction_of_its_first_unreported_block)
+{
+    set_up_with_events();
+    struct prefix_ledger *ledger = knowledge_ledger(knowledge);
+    uint32_t places[24];
+    CHECK_EQ(prefix_ledger_enter(
+                 ledger,
+                 &(struct prefix_entry){.keys = keys, .key_count = 24, .backend = backend.slot},
+                 places),
+             24);
+    prefix_ledger_leave_all(ledger, places + 4, 20, backend.slot, PREFIX_GPU);
+    decision.chosen.reported_tokens = 4 * block_tokens;
+    feedback_begin(&feedback, &input, 1000000);
+    CHECK(prefix_ledger_is_evicted(ledger, keys[4], backend.slot));
+    feedback_complete(&feedback, &(struct feedback_usage){0}, keys, 24, 1000000);
+    CHECK(!prefix_ledger_is_evicted(ledger, keys[4], backend.slot));
+    CHECK(prefix_ledger_is_evicted(ledger, keys[5], backend.slot));
+    feedback_end(&feedback, keys);
+    tear_down();
+}
+
 TEST(with_events_every_new_block_is_predicted)
 {
     set_up_with_events();
@@ -203,7 +227,10 @@ TEST(with_events_a_broken_response_leaves_no_prediction)
 
 static uint32_t pending(uint32_t from)
 {
-    return prefix_index_pending(knowledge_index(knowledge), keys, 24, from, backend.slot, 1);
+    return prefix_index_pending(
+        knowledge_index(knowledge),
+        &(struct prefix_pending){
+            .keys = keys, .key_count = 24, .from = from, .backend = backend.slot, .now_s = 1});
 }
 
 TEST(with_events_a_broken_request_leaves_no_reported_block_pending)

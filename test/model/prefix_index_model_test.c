@@ -175,16 +175,26 @@ static struct prefix_hit twin_match(const struct twin *twin, uint32_t backend,
     return hit;
 }
 
-static uint32_t twin_pending(const struct twin *twin, uint32_t backend, const uint32_t *blocks,
-                             uint32_t count, uint32_t from, uint32_t now_s)
+static bool twin_settles(const struct twin *twin, const struct prefix_pending *query,
+                         uint32_t first_block)
 {
-    size_t base = (size_t)backend * block_count_max;
-    uint32_t at = from;
-    while (at < count && twin->held[base + blocks[at]] && !twin->confirmed[base + blocks[at]] &&
-           twin_believes(twin, backend, blocks[at - at % unit], now_s)) {
+    uint32_t since =
+        query->now_s - twin->seconds[(size_t)query->backend * block_count_max + first_block];
+    return query->settle_s > 0 && since <= query->settle_s;
+}
+
+static uint32_t twin_pending(const struct twin *twin, const struct prefix_pending *query,
+                             const uint32_t *blocks)
+{
+    size_t base = (size_t)query->backend * block_count_max;
+    uint32_t at = query->from;
+    while (at < query->key_count && twin->held[base + blocks[at]] &&
+           (!twin->confirmed[base + blocks[at]] ||
+            twin_settles(twin, query, blocks[at - at % unit])) &&
+           twin_believes(twin, query->backend, blocks[at - at % unit], query->now_s)) {
         at++;
     }
-    return at - from;
+    return at - query->from;
 }
 
 // One index, its twin, and what they are asked.
@@ -236,16 +246,20 @@ static void ask(uint32_t chain, uint32_t count, struct prefix_hit *by_backend)
 // Of any backend, also one without a hit, and from any block on.
 static bool same_pending(uint32_t chain, uint32_t count)
 {
-    uint32_t backend = rng_below(&scene.rng, scene.twin.backend_count);
-    uint32_t from = rng_below(&scene.rng, count + 1);
-    uint32_t expected =
-        twin_pending(&scene.twin, backend, scene.forest.blocks[chain], count, from, scene.now_s);
-    uint32_t ours = prefix_index_pending(scene.index, scene.forest.keys[chain], count, from,
-                                         backend, scene.now_s);
+    struct prefix_pending query = {
+        .keys = scene.forest.keys[chain],
+        .key_count = count,
+        .from = rng_below(&scene.rng, count + 1),
+        .backend = rng_below(&scene.rng, scene.twin.backend_count),
+        .now_s = scene.now_s,
+        .settle_s = scene.is_exact ? rng_below(&scene.rng, 3) : 0,
+    };
+    uint32_t expected = twin_pending(&scene.twin, &query, scene.forest.blocks[chain]);
+    uint32_t ours = prefix_index_pending(scene.index, &query);
     scene.pending_sum += ours;
     if (ours != expected) {
-        printf("# backend %u chain %u from %u: %u blocks pending, expected %u\n", backend, chain,
-               from, ours, expected);
+        printf("# backend %u chain %u from %u, settling %u s: %u blocks pending, expected %u\n",
+               query.backend, chain, query.from, query.settle_s, ours, expected);
     }
     return ours == expected;
 }

@@ -452,6 +452,25 @@ TEST(full_runs_with_one_holder_take_at_most_12_and_a_half_bytes_a_block)
     prefix_ledger_destroy(&ledger);
 }
 
+TEST(a_block_that_left_all_tiers_is_evicted_until_it_is_computed)
+{
+    struct prefix_ledger *ledger = make(plenty);
+    struct chain a = chain_make(NULL, 0, 1, 20);
+    struct spots spots;
+    enter(ledger, 3, &a, (struct span){0, 20}, &spots);
+    prefix_ledger_hold(ledger, spots.of[18], 3, PREFIX_HOST);
+    leave(ledger, 3, (struct span){18, 20}, &spots);
+    CHECK(!prefix_ledger_is_evicted(ledger, a.keys[0], 3));
+    CHECK(!prefix_ledger_is_evicted(ledger, a.keys[18], 3));
+    CHECK(prefix_ledger_is_evicted(ledger, a.keys[19], 3));
+    CHECK(!prefix_ledger_is_evicted(ledger, a.keys[19], 2));
+    prefix_ledger_note_computed(ledger, a.keys[19], 2);
+    CHECK(prefix_ledger_is_evicted(ledger, a.keys[19], 3));
+    prefix_ledger_note_computed(ledger, a.keys[19], 3);
+    CHECK(!prefix_ledger_is_evicted(ledger, a.keys[19], 3));
+    prefix_ledger_destroy(&ledger);
+}
+
 TEST(memory_that_is_too_little_is_refused)
 {
     CHECK(make(500) == NULL);

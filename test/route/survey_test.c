@@ -479,6 +479,9 @@ TEST(an_unknown_cache_counts_as_a_usual_one_and_an_age_of_zero_as_a_block)
 
 // Blocks that engines report.
 
+// A response whose event has not come by then has none.
+static const uint64_t long_after_us = 4000000;
+
 static const struct route_request exact_request = {.keys = keys,
                                                    .key_count = 4,
                                                    .prompt_tokens = 70,
@@ -531,7 +534,7 @@ TEST(live_events_overrule_blocks_that_were_confirmed_once)
     tell(backends[0], keys, 2, 0, PREFIX_GPU);
     set_events(backends[0], BACKEND_EVENTS_LIVE);
     set_events(backends[1], BACKEND_EVENTS_LIVE);
-    take(&exact_request, false);
+    take_at(&exact_request, false, long_after_us);
     CHECK_EQ(target_of(backends[0])->matched_blocks, 2);
     CHECK_EQ(target_of(backends[0])->matched_tokens, 32);
     CHECK_EQ(target_of(backends[1])->matched_blocks, 0);
@@ -568,8 +571,40 @@ TEST(a_request_in_flight_does_not_bring_back_evicted_blocks)
                                             .block_tokens = block_tokens,
                                             .residency = PREFIX_EXPECTED,
                                             .now_s = 1});
+    take_at(&exact_request, false, long_after_us);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 2);
+    tear_down();
+}
+
+TEST(the_blocks_of_a_response_count_for_two_seconds_without_their_event)
+{
+    set_up(1);
+    tell(backends[0], keys, 2, 0, PREFIX_GPU);
+    set_events(backends[0], BACKEND_EVENTS_LIVE);
+    confirm(backends[0], keys, 4);
+    take_at(&exact_request, false, 3000000);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 4);
+    CHECK_EQ(holding_of(&exact_request, backends[0]).reported_tokens, 32);
+    take_at(&exact_request, false, long_after_us);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 2);
+    tear_down();
+}
+
+TEST(blocks_that_events_removed_do_not_count_after_a_response)
+{
+    set_up(2);
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t third = tell(backends[i], keys, 3, 0, PREFIX_GPU);
+        uint32_t fourth = tell(backends[i], keys + 3, 1, third, PREFIX_GPU);
+        set_events(backends[i], BACKEND_EVENTS_LIVE);
+        prefix_ledger_leave(knowledge_ledger(knowledge), fourth, backends[i]->slot, PREFIX_GPU);
+        prefix_ledger_leave(knowledge_ledger(knowledge), third, backends[i]->slot, PREFIX_GPU);
+        confirm(backends[i], keys, 4);
+    }
+    prefix_ledger_note_computed(knowledge_ledger(knowledge), keys[2], backends[1]->slot);
     take(&exact_request, false);
     CHECK_EQ(target_of(backends[0])->matched_blocks, 2);
+    CHECK_EQ(target_of(backends[1])->matched_blocks, 4);
     tear_down();
 }
 
