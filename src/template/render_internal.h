@@ -20,6 +20,7 @@ struct loop_state {
     const struct value_list *items;
     uint32_t next;  // of `items`
     bool is_tested; // the rest of `items` must pass the test
+    bool is_testing;
     int64_t index;
     struct value current;
     struct value before;

@@ -5,6 +5,23 @@
 #include "base/base.h"
 #include "template/render_internal.h"
 
+// A test may call a macro that was defined in the body, and this macro may ask for loop.length.  That
+// would test the items from within a test; Python refuses it in the same words.
+static bool loop_passes_test(struct render *render, struct loop_state *loop,
+                             const struct value *item)
+{
+    if (loop->is_testing) {
+        (void)value_raise(&render->room, "generator already executing");
+        return false;
+    }
+    struct value scratch;
+    loop->is_testing = true;
+    render_assign(render, loop->statement->loop.test_target, item);
+    bool passes = value_is_true(evaluate(render, loop->statement->loop.test, &scratch));
+    loop->is_testing = false;
+    return passes;
+}
+
 // The next item that passes the test; false: there is none, or it failed.
 static bool loop_find_item(struct render *render, struct loop_state *loop, struct value *out)
 {
@@ -13,12 +30,10 @@ static bool loop_find_item(struct render *render, struct loop_state *loop, struc
         if (!loop->is_tested) {
             return true;
         }
-        struct value scratch;
         if (!value_step(&render->room, 1)) {
             return false;
         }
-        render_assign(render, loop->statement->loop.test_target, out);
-        if (value_is_true(evaluate(render, loop->statement->loop.test, &scratch))) {
+        if (loop_passes_test(render, loop, out)) {
             return true;
         }
     }
@@ -86,7 +101,8 @@ static struct value loop_changed(struct render *render, struct loop_state *loop,
 struct value loop_field(struct render *render, const struct expression *expression)
 {
     struct loop_state *loop = render_frame(render, expression->levels)->loops[expression->slot];
-    if (loop == NULL) {
+    // Without an item: the test of its first item calls a macro that an earlier run has defined.
+    if (loop == NULL || loop->index < 0) {
         (void)value_raise(&render->room, "'loop' is undefined");
         return value_none();
     }

@@ -90,3 +90,41 @@ TEST(a_cycle_needs_items)
     };
     check_fails(claims, ARRAY_COUNT(claims), true);
 }
+
+#define MACRO_IN_TEST(body)                                                                        \
+    "{% for x in l if not ns.m or ns.m() %}{% macro m() %}" body "{% endmacro %}"                  \
+    "{% set ns.m = m %}{{ x }}{% endfor %}"
+#define SPACE "{% set ns = namespace() %}"
+
+TEST(a_macro_of_the_body_that_the_test_calls_reads_the_loop)
+{
+    static const struct claim claims[] = {
+        {SPACE MACRO_IN_TEST("{{ loop.cycle('a', 'b') }}"), "123"},
+        {SPACE MACRO_IN_TEST("{{ loop.index }}"), "123"},
+    };
+    check_renders(claims, ARRAY_COUNT(claims));
+}
+
+TEST(a_macro_that_the_test_calls_cannot_look_ahead)
+{
+    static const struct claim claims[] = {
+        {SPACE MACRO_IN_TEST("{{ loop.length }}"), "generator already executing"},
+        {SPACE MACRO_IN_TEST("{{ loop.last }}"), "generator already executing"},
+        {SPACE MACRO_IN_TEST("{{ loop.nextitem }}"), "generator already executing"},
+    };
+    check_fails(claims, ARRAY_COUNT(claims), true);
+}
+
+TEST(a_macro_of_an_earlier_run_finds_no_loop_before_the_first_item)
+{
+    static const struct claim claims[] = {
+        {SPACE "{% for i in l %}" MACRO_IN_TEST("{{ loop.cycle('a', 'b') }}") "{% endfor %}",
+         "'loop' is undefined"},
+        {SPACE "{% for i in l %}" MACRO_IN_TEST("{{ loop.index }}{{ loop.length }}") "{% endfor %}",
+         "generator already executing"},
+        {SPACE "{% for i in [1, 2] %}{% for x in [1] if not ns.m or ns.m() %}{% macro m() %}"
+               "{{ loop.length }}{% endmacro %}{% set ns.m = m %}{% endfor %}{% endfor %}",
+         "'loop' is undefined"},
+    };
+    check_fails(claims, ARRAY_COUNT(claims), true);
+}
