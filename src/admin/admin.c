@@ -123,7 +123,7 @@ static void stream_ended(struct stream *stream)
     admin_drop(CONTAINER_OF(stream, struct connection, stream));
 }
 
-// False: all streams are taken.
+// False: all streams are taken, or memory is short.
 static bool begin_stream(struct connection *c)
 {
     c->is_stream = stream_open(&c->admin->streams, &c->stream, &c->transport, stream_ended);
@@ -165,7 +165,8 @@ static void respond_without_token(struct connection *c, const struct admin_reque
     }
 }
 
-static void make_response(struct connection *c, enum status status)
+// EXHAUSTED: memory is short; c->out stays NULL.
+static enum status make_response(struct connection *c, enum status status)
 {
     struct admin *admin = c->admin;
     uint64_t now_ms = loop_now_ms(admin->options.loop);
@@ -177,10 +178,12 @@ static void make_response(struct connection *c, enum status status)
         asks_for_metrics(&request) ? metrics_response_size_max(&admin->options) : response_size_max;
 
     if (admin_api_is_stream(&request) && !needs_token && begin_stream(c)) {
-        return;
+        return STATUS_OK;
     }
     c->out = malloc(size_max);
-    ASSERT(c->out != NULL);
+    if (c->out == NULL) {
+        return STATUS_EXHAUSTED;
+    }
     struct text out = text_over(c->out, size_max);
     if (status == STATUS_MALFORMED) {
         admin_refuse(&out, HTTP_PROBLEM_MALFORMED, c->head.why);
@@ -194,6 +197,7 @@ static void make_response(struct connection *c, enum status status)
         admin_api_respond(&admin->options, &request, now_ms, now_ms - admin->start_ms, &out);
     }
     c->out_size = out.size;
+    return STATUS_OK;
 }
 
 // OK: the request is complete, or it is refused without reading the rest.
@@ -223,8 +227,7 @@ static enum status admin_read_request(struct connection *c)
     while (c->out == NULL && !c->is_stream) {
         size_t size = 0;
         if (c->in_size == request_size_max) {
-            make_response(c, STATUS_TOO_LARGE);
-            break;
+            return make_response(c, STATUS_TOO_LARGE);
         }
         enum status status =
             transport_read(&c->transport, c->in + c->in_size, request_size_max - c->in_size, &size);
@@ -234,7 +237,7 @@ static enum status admin_read_request(struct connection *c)
         c->in_size += (uint32_t)size;
         status = admin_scan(c);
         if (status != STATUS_AGAIN) {
-            make_response(c, status);
+            return make_response(c, status);
         }
     }
     return STATUS_OK;

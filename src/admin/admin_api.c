@@ -167,15 +167,17 @@ static struct admin_result show_overview(const struct admin_call *call, struct j
 {
     struct overview_request request = {
         .now_ms = call->now_ms, .uptime_ms = call->uptime_ms, .wall_ms = clock_wall_ms()};
+    uint64_t last_ms;
 
     if (!query_number(call->request->target, "since", 0, &request.since_ms)) {
         return admin_refuse(call, HTTP_PROBLEM_BAD_QUERY, "since is a time in ms");
     }
-    overview_json_put(call->options, &request, json);
-    return admin_done(200);
+    return overview_json_put(call->options, &request, &last_ms, json) ? admin_done(200)
+                                                                      : admin_refuse_memory(call);
 }
 
-// The listener serves streams itself (stream.h); this runs only when all of them are taken.
+// The listener serves streams itself (stream.h); this runs only when all of them are taken
+// or memory is short.
 static struct admin_result refuse_stream(const struct admin_call *call, struct json_writer *json)
 {
     (void)json;

@@ -14,6 +14,11 @@ struct admin_result admin_refuse(const struct admin_call *call, enum http_proble
     return (struct admin_result){.problem = problem};
 }
 
+struct admin_result admin_refuse_memory(const struct admin_call *call)
+{
+    return admin_refuse(call, HTTP_PROBLEM_OVERLOADED, "memory is short");
+}
+
 void admin_put_status(struct json_writer *json, const char *status)
 {
     json_begin_object(json, NULL);
@@ -40,12 +45,11 @@ void admin_call_run(struct admin_call *call, admin_handler *handler)
     uint8_t reason_space[admin_reason_size_max];
     struct text reason = text_over(reason_space, sizeof(reason_space));
     uint8_t *space = malloc(capacity);
-    ASSERT(space != NULL);
-    struct text text = text_over(space, capacity);
+    struct text text = text_over(space, space != NULL ? capacity : 0);
     struct json_writer json = json_writer_over(&text);
 
     call->reason = &reason;
-    struct admin_result result = handler(call, &json);
+    struct admin_result result = space != NULL ? handler(call, &json) : admin_refuse_memory(call);
     if (text.overflow && result.problem == HTTP_PROBLEM_NONE) {
         result =
             admin_refuse(call, HTTP_PROBLEM_INTERNAL, "the document is too long for one response");

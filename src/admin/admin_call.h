@@ -47,6 +47,8 @@ static inline struct admin_result admin_done(uint16_t status)
 struct admin_result admin_refuse(const struct admin_call *call, enum http_problem problem,
                                  const char *reason);
 
+struct admin_result admin_refuse_memory(const struct admin_call *call);
+
 // The document of a change that has nothing to show: {"status":"ok"}.
 void admin_put_status(struct json_writer *json, const char *status);
 

@@ -238,9 +238,11 @@ bool backend_body_read(const struct config *config, struct slice body, struct ba
     struct json json = json_inside(body);
     struct json_item item;
 
-    ASSERT(space != NULL);
     *out = (struct backend_body){.spec = {.weight = 1, .ranks = 1},
                                  .strings = text_over(space, capacity)};
+    if (space == NULL) {
+        return false;
+    }
     if (!body_is_object(body, why)) {
         return false;
     }

@@ -69,6 +69,8 @@ struct admin_result backends_api_add(const struct admin_call *call, struct json_
         default:
             result = admin_refuse(call, HTTP_PROBLEM_CONFLICT, "limits.backends is reached");
         }
+    } else if (body.strings.bytes == NULL) {
+        result = admin_refuse_memory(call);
     }
     backend_body_free(&body);
     return result;

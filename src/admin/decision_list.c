@@ -23,45 +23,48 @@ static void decision_copy(struct decision_copy *copy, const struct chronicle_dec
     copy->decision.receipt = (const struct receipt *)copy->receipt;
 }
 
-// Returns how many.  Pages of `copies` that are not needed stay untouched.
-static uint32_t decision_copy_list(struct scribe *scribe, const struct decision_query *query,
-                                   struct decision_copy *copies, uint64_t *serial)
+// Pages of `copies` and `found` that are not needed stay untouched.
+static void decision_copy_list(struct scribe *scribe, const struct decision_query *query,
+                               struct chronicle_decision *found, struct decision_copy *copies,
+                               struct decision_list *out)
 {
-    struct chronicle_decision *found = calloc(decision_list_max, sizeof(*found));
-    ASSERT(found != NULL);
     const struct chronicle *chronicle = scribe_lock(scribe);
-    *serial = chronicle_decisions(chronicle, 0, found, 1) == 1 ? found[0].serial : 0;
-    uint32_t count = chronicle_decisions(chronicle, query->since, found, query->limit);
-    for (uint32_t i = 0; i < count; i++) {
+    out->serial = chronicle_decisions(chronicle, 0, found, 1) == 1 ? found[0].serial : 0;
+    out->count = chronicle_decisions(chronicle, query->since, found, query->limit);
+    for (uint32_t i = 0; i < out->count; i++) {
         decision_copy(&copies[i], &found[i]);
     }
     scribe_unlock(scribe);
-    free(found);
-    return count;
 }
 
-uint32_t decision_list_put(const struct admin_options *options, const struct decision_query *query,
-                           uint64_t *serial, struct json_writer *json)
+bool decision_list_put(const struct admin_options *options, const struct decision_query *query,
+                       struct decision_list *out, struct json_writer *json)
 {
     struct scribe *scribe = admin_scribe(options);
+    struct chronicle_decision *found = calloc(decision_list_max, sizeof(*found));
     struct decision_copy *copies = malloc(decision_list_max * sizeof(*copies));
-    uint32_t count = 0;
 
-    ASSERT(copies != NULL && query->limit <= decision_list_max);
-    *serial = 0;
-    if (scribe != NULL) {
-        count = decision_copy_list(scribe, query, copies, serial);
+    ASSERT(query->limit <= decision_list_max);
+    *out = (struct decision_list){0};
+    if (found == NULL || copies == NULL) {
+        free(found);
+        free(copies);
+        return false;
     }
+    if (scribe != NULL) {
+        decision_copy_list(scribe, query, found, copies, out);
+    }
+    free(found);
     json_begin_object(json, NULL);
-    json_put_u64(json, "serial", *serial);
+    json_put_u64(json, "serial", out->serial);
     json_begin_array(json, "decisions");
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < out->count; i++) {
         decision_json_put(&copies[i].decision, options->fleet, json);
     }
     json_end(json);
     json_end(json);
     free(copies);
-    return count;
+    return true;
 }
 
 bool decision_list_find(const struct admin_options *options, struct slice id,

@@ -20,9 +20,14 @@ struct decision_query {
     uint32_t limit; // at most decision_list_max
 };
 
-// Returns how many were written.  *serial is the newest of all, 0 if there was never one.
-uint32_t decision_list_put(const struct admin_options *options, const struct decision_query *query,
-                           uint64_t *serial, struct json_writer *json);
+struct decision_list {
+    uint64_t serial; // the newest of all, 0 if there was never one
+    uint32_t count;  // written
+};
+
+// False, with nothing written: memory is short.
+bool decision_list_put(const struct admin_options *options, const struct decision_query *query,
+                       struct decision_list *out, struct json_writer *json);
 
 // False, with nothing written: the chronicle does not have it.
 bool decision_list_find(const struct admin_options *options, struct slice id,

@@ -16,8 +16,8 @@ struct admin_result decisions_api_list(const struct admin_call *call, struct jso
 {
     struct slice target = call->request->target;
     struct decision_query query;
+    struct decision_list list;
     uint64_t limit;
-    uint64_t serial;
 
     if (!query_number(target, "limit", limit_default, &limit) || limit > decision_list_max ||
         !query_number(target, "since", 0, &query.since)) {
@@ -25,8 +25,8 @@ struct admin_result decisions_api_list(const struct admin_call *call, struct jso
                             "limit is a number up to 1000, since is a serial");
     }
     query.limit = (uint32_t)limit;
-    decision_list_put(call->options, &query, &serial, json);
-    return admin_done(200);
+    return decision_list_put(call->options, &query, &list, json) ? admin_done(200)
+                                                                 : admin_refuse_memory(call);
 }
 
 static const char *decisions_api_why_not_found(const struct admin_options *options)

@@ -107,6 +107,17 @@ size_t metrics_response_size_max(const struct admin_options *options)
     return head_size + metrics_page_size_max(backend_count);
 }
 
+static void refuse_page(bool is_too_long, struct text *out)
+{
+    const char *why = is_too_long ? "the page of metrics does not fit" : "memory is short";
+    http_problem_response(&(struct http_problem_response){.problem = is_too_long
+                                                                         ? HTTP_PROBLEM_INTERNAL
+                                                                         : HTTP_PROBLEM_OVERLOADED,
+                                                          .detail = slice_str(why),
+                                                          .close = true},
+                          out);
+}
+
 void metrics_response(const struct admin_options *options, uint64_t now_ms, struct text *out)
 {
     char length[length_digits + 1];
@@ -114,11 +125,7 @@ void metrics_response(const struct admin_options *options, uint64_t now_ms, stru
     ASSERT(out->size == 0 && out->capacity > head_size);
     struct text page = text_over(out->bytes + head_size, out->capacity - head_size);
     if (!write_page(options, now_ms, &page)) {
-        http_problem_response(
-            &(struct http_problem_response){.problem = HTTP_PROBLEM_INTERNAL,
-                                            .detail = slice_str("the page of metrics does not fit"),
-                                            .close = true},
-            out);
+        refuse_page(page.overflow, out);
         return;
     }
     snprintf(length, sizeof(length), "%*zu", length_digits, page.size);

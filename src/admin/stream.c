@@ -33,7 +33,8 @@ static void stream_add_head(struct text *out)
                       "cache-control: no-store\r\nconnection: close\r\n\r\n: ping\n\n");
 }
 
-static void add_overview(struct streams *streams, struct stream_round *round, struct text *out)
+// False, like add_decisions: memory is short.
+static bool add_overview(struct streams *streams, struct stream_round *round, struct text *out)
 {
     uint64_t now_ms = loop_now_ms(streams->options->loop);
     uint64_t wall_ms = clock_wall_ms();
@@ -47,30 +48,39 @@ static void add_overview(struct streams *streams, struct stream_round *round, st
 
     struct json_writer json = json_writer_over(out);
     text_add_str(out, "event: overview\ndata: ");
-    round->next_point_ms = overview_json_put(streams->options, &request, &json);
+    bool is_put = overview_json_put(streams->options, &request, &round->next_point_ms, &json);
     text_add_str(out, "\n\n");
+    return is_put;
 }
 
-static void add_decisions(struct streams *streams, struct stream_round *round, struct text *out)
+static bool add_decisions(struct streams *streams, struct stream_round *round, struct text *out)
 {
     struct decision_query query = {.since = round->serial, .limit = stream_decisions_max};
+    struct decision_list list;
     struct json_writer json = json_writer_over(out);
     size_t before = out->size;
 
     text_add_str(out, "event: decisions\ndata: ");
-    if (decision_list_put(streams->options, &query, &round->next_serial, &json) > 0) {
+    if (!decision_list_put(streams->options, &query, &list, &json)) {
+        return false;
+    }
+    round->next_serial = list.serial;
+    if (list.count > 0) {
         text_add_str(out, "\n\n");
     } else {
         out->size = before;
     }
+    return true;
 }
 
-// For all streams at the position of this one.
+// For all streams at the position of this one.  NULL: memory is short.
 static struct stream_round *build(struct streams *streams, const struct stream *stream,
                                   bool is_first)
 {
     struct stream_round *round = malloc(sizeof(*round) + round_size_max);
-    ASSERT(round != NULL);
+    if (round == NULL) {
+        return NULL;
+    }
     *round = (struct stream_round){.point_ms = stream->point_ms, .serial = stream->serial};
     struct text out = text_over(round->bytes, round_size_max);
 
@@ -78,10 +88,9 @@ static struct stream_round *build(struct streams *streams, const struct stream *
         stream_add_head(&out);
     }
     size_t head_size = out.size;
-    add_overview(streams, round, &out);
-    add_decisions(streams, round, &out);
-    if (out.overflow) {
-        // The fleet is too large for one message: send a sign of life only.
+    if (!add_overview(streams, round, &out) || !add_decisions(streams, round, &out) ||
+        out.overflow) {
+        // The fleet is too large for one message, or memory is short: send a sign of life only.
         out = text_over(round->bytes, round_size_max);
         out.size = head_size;
         text_add_str(&out, ": ping\n\n");
@@ -142,6 +151,9 @@ static void hand_all(struct streams *streams, uint64_t now_ms)
         struct stream_round *round = find_like(stream, rounds);
         if (round == NULL) {
             round = build(streams, stream, false);
+            if (round == NULL) {
+                continue; // the next tick tries again
+            }
             rounds[round_count++] = round;
         }
         stream->progress_ms = now_ms;
@@ -197,16 +209,20 @@ bool stream_open(struct streams *streams, struct stream *stream, struct transpor
     if (streams->count == stream_count_max) {
         return false;
     }
-    if (streams->count == 0) {
-        loop_arm(loop, &streams->timer, stream_step_ms);
-    }
     *stream = (struct stream){.streams = streams,
                               .transport = transport,
                               .progress_ms = loop_now_ms(loop),
                               .ended = ended};
+    struct stream_round *first = build(streams, stream, true);
+    if (first == NULL) {
+        return false;
+    }
+    if (streams->count == 0) {
+        loop_arm(loop, &streams->timer, stream_step_ms);
+    }
     list_push(&streams->open, &stream->all);
     streams->count++;
-    hand(stream, build(streams, stream, true));
+    hand(stream, first);
     return true;
 }
 

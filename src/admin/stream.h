@@ -60,7 +60,7 @@ void streams_fini(struct streams *streams);
 
 // Begins with the response head and the first round, which the next stream_write sends.
 // `ended` is called when the stream must be closed, never from within a call to it.  False: there
-// are stream_count_max streams already.
+// are stream_count_max streams already, or memory is short.
 bool stream_open(struct streams *streams, struct stream *stream, struct transport *transport,
                  void (*ended)(struct stream *stream));
 

@@ -5,6 +5,7 @@
 #include "admin/admin.h"
 
 #include "admin/keeper_scene.h"
+#include "admin/short_memory.h"
 #include "admin/stream.h"
 #include "admin/told_scribe.h"
 #include "base/text.h"
@@ -403,6 +404,43 @@ TEST(of_too_many_connections_the_last_are_closed)
         tcp_close(&clients[i].fd);
     }
     turn_often(&door);
+    door_close(&door);
+}
+
+// The request while every allocation but the first `good_count` fails.  Returns whether one did.
+static bool ask_in_short_memory(struct door *door, const char *request, uint32_t good_count,
+                                int *status)
+{
+    short_memory_after(good_count);
+    *status = ask(door, request);
+    return short_memory_end() > 0;
+}
+
+TEST(short_memory_costs_answers_but_not_the_process)
+{
+    static const struct {
+        const char *request;
+        int status;
+    } rows[] = {
+        {"GET /health HTTP/1.1\r\nhost: x\r\n\r\n", 200},
+        {"GET /status HTTP/1.1\r\nhost: x\r\n\r\n", 401},
+        {"GET /overview HTTP/1.1\r\n" AUTHORIZED "\r\n", 200},
+        {"GET /decisions HTTP/1.1\r\n" AUTHORIZED "\r\n", 200},
+        {"GET /metrics HTTP/1.1\r\n" AUTHORIZED "\r\n", 200},
+        {"POST /backends HTTP/1.1\r\n" AUTHORIZED "content-length: 9\r\n\r\n{\"url\":1}", 422},
+    };
+    struct door door;
+    door_open(&door);
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        uint32_t good_count = 0;
+        int status;
+        while (ask_in_short_memory(&door, rows[i].request, good_count, &status)) {
+            CHECK(status == 0 || status == 503);
+            good_count++;
+        }
+        CHECK_EQ(status, rows[i].status);
+        CHECK(good_count > 0);
+    }
     door_close(&door);
 }
 

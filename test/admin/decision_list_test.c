@@ -11,7 +11,7 @@ static struct scene scene;
 static struct scribe scribe;
 static struct scribe *there;
 static char bytes[65536];
-static uint64_t serial;
+static struct decision_list listed;
 
 static void set_up(void)
 {
@@ -26,10 +26,10 @@ static uint32_t list(uint64_t since, uint32_t limit)
     struct text text = text_over(bytes, sizeof(bytes) - 1);
     struct json_writer json = json_writer_over(&text);
     struct decision_query query = {.since = since, .limit = limit};
-    uint32_t count = decision_list_put(&scene.options, &query, &serial, &json);
+    ASSERT(decision_list_put(&scene.options, &query, &listed, &json));
     bytes[text.size] = '\0';
     ASSERT(!scribe.is_locked);
-    return count;
+    return listed.count;
 }
 
 TEST(decisions_come_newest_first_up_to_the_limit)
@@ -39,7 +39,7 @@ TEST(decisions_come_newest_first_up_to_the_limit)
     told_add_named(&scribe.chronicle, "two");
     told_add_named(&scribe.chronicle, "three");
     CHECK_EQ(list(0, 100), 3);
-    CHECK_EQ(serial, 3);
+    CHECK_EQ(listed.serial, 3);
     CHECK_EQ(strncmp(bytes, "{\"serial\":3,\"decisions\":[{\"serial\":3,\"id\":\"three\"", 48), 0);
     CHECK(strstr(bytes, "\"two\"") < strstr(bytes, "\"one\""));
     CHECK_EQ(list(0, 2), 2);

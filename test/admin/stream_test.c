@@ -5,6 +5,7 @@
 #include "admin/stream.h"
 
 #include "admin/keeper_scene.h"
+#include "admin/short_memory.h"
 #include "admin/told_scribe.h"
 #include "base/text.h"
 #include "net/transport.h"
@@ -372,5 +373,35 @@ TEST(a_fleet_that_fits_no_round_is_a_ping)
     pass_second();
     CHECK_STR(take(&watchers[0]), ": ping\n\n");
     CHECK_EQ(watchers[0].stream.point_ms, 5000);
+    tear_down();
+}
+
+TEST(short_memory_delays_rounds_and_loses_none)
+{
+    uint32_t overviews = 0;
+    uint32_t pings = 0;
+    set_up();
+    short_memory_after(0);
+    CHECK(!watch(&watchers[0]));
+    CHECK(short_memory_end() > 0);
+    CHECK_EQ(streams.count, 0);
+    CHECK(watch(&watchers[1]));
+    take(&watchers[1]);
+    add_point(5000);
+    told_add_named(&scribe.chronicle, "one");
+    for (uint32_t good_count = 0; overviews == 0; good_count++) {
+        ASSERT(good_count < 100);
+        short_memory_after(good_count);
+        pass_second();
+        short_memory_end();
+        const char *in = take(&watchers[1]);
+        overviews = count_of(in, "event: overview\n");
+        pings += strcmp(in, ": ping\n\n") == 0;
+        CHECK(overviews == 1 || in[0] == '\0' || strcmp(in, ": ping\n\n") == 0);
+    }
+    CHECK(pings > 0);
+    CHECK_EQ(overviews, 1);
+    CHECK(strstr(watchers[1].in, "\"time_ms\":[5000]") != NULL);
+    CHECK(strstr(watchers[1].in, "\"one\"") != NULL);
     tear_down();
 }

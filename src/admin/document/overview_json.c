@@ -69,7 +69,14 @@ static uint32_t overview_count_backends(const struct fleet *fleet)
     return count;
 }
 
-static void snapshot_open(struct snapshot *snapshot, const struct admin_options *options,
+static void snapshot_close(struct snapshot *snapshot)
+{
+    free(snapshot->backends);
+    free(snapshot->points);
+}
+
+// False, with nothing open: memory is short.
+static bool snapshot_open(struct snapshot *snapshot, const struct admin_options *options,
                           const struct overview_request *request)
 {
     struct scribe *scribe = admin_scribe(options);
@@ -78,9 +85,12 @@ static void snapshot_open(struct snapshot *snapshot, const struct admin_options 
     *snapshot = (struct snapshot){.is_kept = scribe != NULL};
     snapshot->backends = calloc(backend_count + 1, sizeof(*snapshot->backends));
     snapshot->points = malloc(chronicle_point_max * sizeof(*snapshot->points));
-    ASSERT(snapshot->backends != NULL && snapshot->points != NULL);
+    if (snapshot->backends == NULL || snapshot->points == NULL) {
+        snapshot_close(snapshot);
+        return false;
+    }
     if (scribe == NULL) {
-        return;
+        return true;
     }
     const struct chronicle *chronicle = scribe_lock(scribe);
     chronicle_recent(chronicle, &snapshot->recent);
@@ -96,12 +106,7 @@ static void snapshot_open(struct snapshot *snapshot, const struct admin_options 
     }
     scribe_unlock(scribe);
     scribe_totals(scribe, &snapshot->scribe);
-}
-
-static void snapshot_close(struct snapshot *snapshot)
-{
-    free(snapshot->backends);
-    free(snapshot->points);
+    return true;
 }
 
 static void overview_put_figure(struct json_writer *json, const char *key, double number)
@@ -350,13 +355,15 @@ static void put_prefix(const struct fleet *fleet, const struct chronicle_prefix 
     json_end(json);
 }
 
-uint64_t overview_json_put(const struct admin_options *options,
-                           const struct overview_request *request, struct json_writer *json)
+bool overview_json_put(const struct admin_options *options, const struct overview_request *request,
+                       uint64_t *last_ms, struct json_writer *json)
 {
     const struct config *config = *options->config;
     struct snapshot snapshot;
 
-    snapshot_open(&snapshot, options, request);
+    if (!snapshot_open(&snapshot, options, request)) {
+        return false;
+    }
     json_begin_object(json, NULL);
     json_put_str(json, "version", WARMPATH_VERSION);
     json_put_u64(json, "now_ms", request->wall_ms);
@@ -373,8 +380,8 @@ uint64_t overview_json_put(const struct admin_options *options,
     }
     json_end(json);
     json_end(json);
-    uint64_t last_ms = snapshot.point_count > 0 ? snapshot.points[snapshot.point_count - 1].wall_ms
-                                                : request->since_ms;
+    *last_ms = snapshot.point_count > 0 ? snapshot.points[snapshot.point_count - 1].wall_ms
+                                        : request->since_ms;
     snapshot_close(&snapshot);
-    return last_ms;
+    return true;
 }

@@ -20,6 +20,7 @@ struct overview_request {
     uint64_t since_ms; // the time series has only points that began after this
 };
 
-// Returns when the last point of the series began; since_ms if the series is empty.
-uint64_t overview_json_put(const struct admin_options *options,
-                           const struct overview_request *request, struct json_writer *json);
+// *last_ms is when the last point of the series began; since_ms if the series is empty.  False,
+// with nothing written: memory is short.
+bool overview_json_put(const struct admin_options *options, const struct overview_request *request,
+                       uint64_t *last_ms, struct json_writer *json);

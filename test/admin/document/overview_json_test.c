@@ -41,7 +41,7 @@ static void write_since(uint64_t since_ms)
                                        .since_ms = since_ms};
     struct text text = text_over(bytes, sizeof(bytes) - 1);
     struct json_writer writer = json_writer_over(&text);
-    last_ms = overview_json_put(&scene.options, &request, &writer);
+    ASSERT(overview_json_put(&scene.options, &request, &last_ms, &writer));
     ASSERT(!text.overflow);
     CHECK(!scribe.is_locked);
     bytes[text.size] = '\0';
