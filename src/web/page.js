@@ -58,10 +58,17 @@ export function oncePerFrame(draw) {
   };
 }
 
+let settleQuestion = () => {};
+
+function questionClosed() {
+  if (!find("#ask").open) settleQuestion();
+}
+
 // A question with a number in its answer, or without; null when it was called off.
 export function ask({ title, text, action, number }) {
   const dialog = find("#ask");
   const form = find("form", dialog);
+  settleQuestion(); // of the question before, if its close event has not come yet
   write(find("h2", dialog), title);
   write(find("p", dialog), text);
   write(find("[value=yes]", dialog), action);
@@ -72,9 +79,10 @@ export function ask({ title, text, action, number }) {
   dialog.showModal();
   (number === undefined ? find("[value=yes]", dialog) : form.elements.number).focus();
   return new Promise((resolve) => {
-    dialog.addEventListener("close", () => {
+    dialog.addEventListener("close", questionClosed);
+    settleQuestion = () => {
       resolve(dialog.returnValue === "yes" ? Number(form.elements.number.value) : null);
-    }, { once: true });
+    };
   });
 }
 

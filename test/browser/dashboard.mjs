@@ -213,6 +213,26 @@ const claims = {
     await rowOf(page, id).getByText("Up", { exact: true }).waitFor();
   },
 
+  // The close event of the first comes when the second is open.
+  async a_question_right_after_another_gets_its_own_answer() {
+    const page = await browser.dashboard();
+    const answers = await page.evaluate(async (given) => {
+      const { ask } = await import("/dashboard/page.js");
+      const dialog = document.getElementById("ask");
+      const asked = given.map((answer) => {
+        const question = ask({ title: answer, text: "", action: "Yes", number: 7 });
+        dialog.close(answer);
+        return question;
+      });
+      asked.push(ask({ title: "last", text: "", action: "Yes", number: 8 }));
+      await asked[0];
+      await new Promise((resolve) => setTimeout(resolve));
+      dialog.querySelector("[value=yes]").click();
+      return Promise.all(asked);
+    }, ["no", "yes", ""]);
+    assert.deepEqual(answers, [null, 7, null, 8]);
+  },
+
   async a_weight_is_changed() {
     const page = await browser.dashboard();
     const { id } = (await api("/overview")).backends[0];

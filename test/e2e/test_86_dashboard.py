@@ -104,6 +104,7 @@ def test_the_page_is_small():
     "hottest_prefixes_are_shown_by_hash",
     "without_a_stream_it_asks_again_and_again",
     "a_backend_is_drained_and_made_ready",
+    "a_question_right_after_another_gets_its_own_answer",
     "a_weight_is_changed",
     "a_refused_action_says_why",
     "the_token_is_asked_for_and_stays_in_the_tab",
