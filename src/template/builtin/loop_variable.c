@@ -5,8 +5,8 @@
 #include "base/base.h"
 #include "template/render_internal.h"
 
-// A test may call a macro that was defined in the body, and this macro may ask for loop.length.  That
-// would test the items from within a test; Python refuses it in the same words.
+// A test may call a macro that was defined in the body, and this macro may ask for loop.length.
+// That would test the items from within a test; Python refuses it in the same words.
 static bool loop_passes_test(struct render *render, struct loop_state *loop,
                              const struct value *item)
 {
