@@ -23,8 +23,8 @@ struct backend_body {
     struct text strings; // each ends with a NUL
 };
 
-// Strings of `out` lie in memory that backend_body_free gives back, also after false.  There is no
-// such memory if it is short.
+// Strings of `out` lie in memory that backend_body_free gives back, also after false.  If
+// memory is short, `strings` has none.
 bool backend_body_read(const struct config *config, struct slice body, struct backend_body *out,
                        struct text *why);
 void backend_body_free(struct backend_body *body);
