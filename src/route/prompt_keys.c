@@ -45,14 +45,19 @@ void prompt_keys_fini(struct prompt_keys *keys)
     *keys = (struct prompt_keys){0};
 }
 
-// Engines refuse by what they serve: a path, a model, streams or whole responses.
-static uint64_t request_kind(struct slice path, const struct prompt *prompt)
+// The shortest context in use is longer than a body of this size.
+enum { short_body_size = 16384 };
+
+// Engines refuse by what they serve: a path, a model, streams or whole responses, and prompts that
+// fit their context.  So the doubling of a long body is part of the kind.
+static uint64_t request_kind(const struct route_input *input, const struct prompt *prompt)
 {
-    if (path.size == 0) {
+    if (input->path.size == 0) {
         return 0;
     }
-    uint64_t seed = hash_bytes(prompt->model, prompt->stream);
-    return hash_bytes(path, seed) | 1;
+    uint64_t doublings = 63 - (uint64_t)__builtin_clzll(input->body.size / short_body_size | 1);
+    uint64_t seed = hash_bytes(prompt->model, prompt->stream | doublings << 1);
+    return hash_bytes(input->path, seed) | 1;
 }
 
 // Zero means no session, so a session's key is never zero.
@@ -77,7 +82,7 @@ void prompt_keys_read(struct prompt_keys *keys, const struct route_input *input,
     *out = (struct route_request){
         .model = prompt->model,
         .session_key = session_key(input->session.size > 0 ? input->session : prompt->session),
-        .kind = request_kind(input->path, prompt),
+        .kind = request_kind(input, prompt),
         .prompt = prompt,
         .block_tokens = 1,
     };
