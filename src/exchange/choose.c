@@ -86,6 +86,9 @@ const struct step *choose_run(struct exchange *x)
     }
     account_model(x, request.served);
     request.is_second = x->refuser != 0;
+    if (x->request->tried.only != 0) {
+        request.kind = 0; // its refusal has been counted
+    }
     ASSERT(x->hop.observer == NULL); // it would read the decision that is overwritten now
     switch (route_choose(worker->route, worker->view, &request, &x->request->tried,
                          loop_now_us(worker->loop), &choice)) {
@@ -94,9 +97,10 @@ const struct step *choose_run(struct exchange *x)
     case ROUTE_NO_SUCH_MODEL:
         return respond_no_such_model(x, request.model);
     case ROUTE_NO_BACKEND:
-        return choose_none(x);
+        return retry_at_refuser(x) ? &step_choose : choose_none(x);
     }
     ASSERT(choice.backend != NULL && x->hop.upstream == NULL);
+    x->request->tried.only = 0;
     x->hop = (struct hop){
         .worker = worker,
         .wake = exchange_wake,

@@ -153,6 +153,10 @@ const struct step *attempt_starved(struct exchange *x, const char *what);
 // Whether retry.on has the status.
 bool retry_is_for_status(const struct exchange *x, uint16_t status);
 
+// The second opinion about a refusal has failed: the backend that refused is asked again, so that
+// the client gets its response and not the failure of another.  False: it was no such request.
+bool retry_at_refuser(struct exchange *x);
+
 // Whether a failure of that kind may be followed by another attempt; yes spends of the budget.
 bool retry_is_allowed(struct exchange *x, enum hop_failure failure);
 

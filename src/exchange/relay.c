@@ -46,6 +46,14 @@ static bool relay_is_fault(uint16_t status)
     return status >= 500 && status != 501 && status != 503;
 }
 
+static bool relay_is_retried(struct exchange *x, uint16_t status)
+{
+    if (retry_is_for_status(x, status) && retry_is_allowed(x, HOP_BAD_STATUS)) {
+        return true;
+    }
+    return (relay_is_fault(status) || relay_is_busy(status)) && retry_at_refuser(x);
+}
+
 // The backend asks for a pause.
 static void relay_note_busy(struct exchange *x, const struct http_head *head)
 {
@@ -183,7 +191,7 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
     }
     x->hop.is_fault = relay_is_fault(head->status);
     http_head_response_framing(head, x->is_head_request);
-    if (retry_is_for_status(x, head->status) && retry_is_allowed(x, HOP_BAD_STATUS)) {
+    if (relay_is_retried(x, head->status)) {
         if (x->hop.is_fault) {
             attempt_judge(x, BACKEND_FAULT);
         }

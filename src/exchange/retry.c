@@ -87,6 +87,16 @@ bool retry_is_for_status(const struct exchange *x, uint16_t status)
     return false;
 }
 
+bool retry_at_refuser(struct exchange *x)
+{
+    if (x->refuser == 0 || x->request->tried.count == route_tried_max) {
+        return false;
+    }
+    x->request->tried.only = x->refuser;
+    x->refuser = 0;
+    return true;
+}
+
 // Full jitter: many requests that failed together do not come back together.
 static const struct step *retry_back_off(struct exchange *x)
 {
@@ -230,6 +240,9 @@ const struct step *retry_after(struct exchange *x, enum hop_failure failure)
             HOP_RESET; // a fresh connection that failed too is not free: an engine has seen it
     }
     if (retry_is_allowed(x, failure)) {
+        return retry_elsewhere(x);
+    }
+    if (retry_at_refuser(x)) {
         return retry_elsewhere(x);
     }
     attempt_end(x, false);

@@ -13,12 +13,14 @@
 //                    passed on, and another backend gets the request
 //       also there   the request is to blame: the share is zero again
 //       output       a proof; after refusal_proofs of them the backend is out for this kind
+//       failure      nothing: the first backend gets the request again, and its response passes on
 //     out            for eject_time, twice as long each time in a row; then one request on trial
 //
 // While the other backend is asked, this one counts as busy, for at most refusal_ask_ms.
 //
-// A kind is a hash of path, model and whether the response is streamed (route.h).  The table keeps
-// the kinds that came last; one that was suspect or out within a minute stays.
+// A kind is a hash of path, model, whether the response is streamed, and the size of a long body
+// (prompt_keys.c).  The table keeps the kinds that came last; one that was suspect or out within a
+// minute stays.
 //
 // Threads: any.  No locks: a lost race costs one request more or less on a faulty backend.
 #pragma once

@@ -5,7 +5,7 @@ import json
 import pytest
 from client import chat, json_request
 from harness import eventually
-from standin import LAST_CHUNK, SSE_HEAD, chunk, event, head, json_response, plain_response
+from standin import LAST_CHUNK, RESET, SSE_HEAD, chunk, event, head, json_response, plain_response
 
 CHAT = "/v1/chat/completions"
 ERROR = {"error": {"message": "no", "type": "invalid_request_error"}}
@@ -19,6 +19,12 @@ BY_BODY = {
     "error stream": (SSE_HEAD, chunk(event(ERROR)), LAST_CHUNK),
     "role, then error": (SSE_HEAD, chunk(event({"choices": [{"index": 0, "delta": {"role": "assistant"}}]})),
                          chunk(event(ERROR)), LAST_CHUNK),
+}
+BAD_COUNSEL = {
+    "reset": (RESET,),
+    "502": (json_response(502, {}),),
+    "busy": (json_response(503, {}, "Retry-After: 1"),),
+    "reset after a part of the head": (b"HTTP/1.1 2", RESET),
 }
 POLICIES = ("warm", "round_robin", "least_requests", "weighted_power_of_two", "consistent_hash", "cache_aware", "dynamo",
             "lmetric", "gaie", "preble", "prodstack_prefix")
@@ -169,6 +175,34 @@ def test_two_black_holes_do_not_vouch_for_each_other(standin, warmpath):
     failed = sum(not has_output(router.post(CHAT, body)) for body in prompts(60))
     assert failed <= 6 and len(first.requests) + len(second.requests) <= 16, (
         failed, len(first.requests), len(second.requests))
+
+
+def test_a_backend_with_a_short_context_keeps_the_requests_that_fit_it(standin, warmpath):
+    small, large = standin("a"), standin("b")
+    small.respond(CHAT, lambda request: BY_STATUS["400"] if len(request.body) > 40000 else GOOD)
+    router = warmpath(small, large, policy="round_robin", **QUIET)
+    long = [chat(stream=True, messages=[{"role": "user", "content": f"{number} " * 20000}]) for number in range(20)]
+    assert sum(not has_output(router.post(CHAT, body)) for body in long) <= 1
+    assert router.backend(small)["refused_kinds"] == 1
+    drawn, failed = drive(router, prompts(20), small)
+    assert drawn == 10 and failed == 0, (drawn, failed)
+
+
+@pytest.mark.parametrize("behaviour", BAD_COUNSEL)
+def test_a_refusal_is_the_response_where_the_second_opinion_fails(standin, warmpath, behaviour):
+    first, second = standin("a"), standin("b")
+    first.respond(CHAT, *BY_STATUS["400"])
+
+    def answer(request):
+        is_second = any(other.body == request.body for other in first.requests)
+        return BAD_COUNSEL[behaviour] if is_second else BY_STATUS["400"]
+
+    second.respond(CHAT, answer)
+    router = warmpath(first, second, policy="round_robin", **QUIET)
+    responses = [router.post(CHAT, body) for body in prompts(8)]
+    assert [(response.status, response.json()) for response in responses] == [(400, ERROR)] * 8
+    bodies = collections.Counter(request.body for request in first.requests)
+    assert max(bodies.values()) == 2, "a second opinion failed, and a request came back"
 
 
 def test_a_refused_post_to_another_path_is_not_repeated(standin, warmpath):
