@@ -409,7 +409,7 @@ TEST(of_too_many_connections_the_last_are_closed)
 
 // Sends the request with memory for no allocation, for one, and so on until it suffices.  Returns
 // the status of the last response; *odd_count is the number of others that were neither a closed
-// connection nor 503.
+// connection nor 503, and one more if the request needs no memory at all.
 static int ask_in_short_memory(struct door *door, const char *request, uint32_t *odd_count)
 {
     *odd_count = 0;
@@ -417,7 +417,7 @@ static int ask_in_short_memory(struct door *door, const char *request, uint32_t 
         short_memory_after(good_count);
         int status = ask(door, request);
         if (short_memory_end() == 0) {
-            ASSERT(good_count > 0);
+            *odd_count += good_count == 0;
             return status;
         }
         *odd_count += status != 0 && status != 503;
