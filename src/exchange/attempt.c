@@ -11,6 +11,7 @@
 #include "exchange/account.h"
 #include "exchange/exchange_internal.h"
 #include "exchange/observer.h"
+#include "exchange/preview.h"
 #include "http/forward.h"
 #include "http/traceparent.h"
 #include "net/tcp.h"
@@ -96,13 +97,28 @@ static void attempt_write_head(struct exchange *x)
     x->hop.sending.end = (uint32_t)out.size;
 }
 
+// One turn for each portion, since an engine may send a byte at a time.
+static const struct step *attempt_await_output(struct exchange *x)
+{
+    bool is_first = x->hop.previewed == 0;
+
+    hop_await_more(&x->hop);
+    if (is_first) {
+        exchange_wait(x, WAIT_BACKEND, preview_wait_ms);
+    }
+    client_again(x->client);
+    return NULL;
+}
+
 // A head has come: passes an interim one on, or begins the response.
 static const struct step *attempt_take_head(struct exchange *x)
 {
     struct hop *hop = &x->hop;
 
     if (hop->head->status >= 200) {
-        return relay_begin(x, hop->head);
+        http_head_response_framing(hop->head, x->is_head_request);
+        return verdict_awaits_output(x, hop->head) ? attempt_await_output(x)
+                                                   : relay_begin(x, hop->head);
     }
     // We ask for no upgrade.
     if (hop->head->status == 101 || ++hop->interim_count > interim_count_max) {
@@ -157,6 +173,11 @@ const struct step *attempt_run(struct exchange *x)
 
 const struct step *attempt_expire(struct exchange *x)
 {
+    if (x->hop.previewed > 0) {
+        x->hop.previewed = 0;
+        x->hop.preview_is_over = true;
+        return &step_attempt;
+    }
     bool is_connecting = x->hop.stage == HOP_CONNECTING;
     return retry_after(x, is_connecting ? HOP_CONNECT_TIMEOUT : HOP_FIRST_BYTE_TIMEOUT);
 }

@@ -172,6 +172,10 @@ const struct step *retry_elsewhere(struct exchange *x);
 // Judges the backend, ends the attempt, and tries another backend or gives up.
 const struct step *retry_after(struct exchange *x, enum hop_failure failure);
 
+// The head is known, and its framing.  Whether the response of a suspect backend should not begin
+// before it shows output (preview.h).
+bool verdict_awaits_output(struct exchange *x, const struct http_head *head);
+
 // The head is known.  Whether the response should be dropped, and the request go to another
 // backend: retry_is_allowed has been asked.
 bool verdict_asks_another(struct exchange *x, const struct http_head *head);

@@ -187,7 +187,8 @@ static enum hop_news hop_receive(struct hop *hop)
 
     unsigned turn = 0;
     for (; turn < hop_reads_max; turn++) {
-        enum hop_news news = buffer_is_empty(in) ? HOP_WAITS : hop_parse(hop);
+        bool is_old = in->end - in->begin == hop->previewed;
+        enum hop_news news = is_old ? HOP_WAITS : hop_parse(hop);
         if (news != HOP_WAITS) {
             return news;
         }
@@ -261,6 +262,13 @@ void hop_skip_head(struct hop *hop)
 {
     ASSERT(hop->head != NULL && hop->head->size > 0);
     hop->receiving.begin += hop->head->size;
+    hop_drop_parser(hop);
+}
+
+void hop_await_more(struct hop *hop)
+{
+    ASSERT(hop->head != NULL && !buffer_is_empty(&hop->receiving));
+    hop->previewed = hop->receiving.end - hop->receiving.begin;
     hop_drop_parser(hop);
 }
 

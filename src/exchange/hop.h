@@ -62,6 +62,7 @@ struct hop {
     struct http_head *parser; // of a head that came in pieces; NULL: the worker's own serves
     enum hop_stage stage;
     enum hop_failure failure; // after HOP_FAILED
+    uint32_t previewed;       // bytes of `receiving` that show no output yet; 0: none is awaited
     const char *missing;      // after HOP_STARVED, for the error message
     uint32_t interim_count;   // heads of 1xx
     bool on_trial;
@@ -80,6 +81,8 @@ struct hop {
     bool is_fault;         // the status of the response says that the engine failed
     bool is_success;       // 2xx
     bool is_clients_fault; // by the status of a refusal
+    bool preview_is_over;  // the response passes on, with output or without
+    bool shows_nothing;    // the response is complete and has no output
     bool has_verdict;      // whether it has output is known (verdict.c)
     struct http_body body; // of the response
 };
@@ -89,6 +92,9 @@ enum hop_news hop_run(struct hop *hop);
 
 // Drops an interim head.
 void hop_skip_head(struct hop *hop);
+
+// The final head stays where it is, and HOP_HEAD comes again with more bytes of the body.
+void hop_await_more(struct hop *hop);
 
 // The response begins.  Returns the buffer, whose bytes behind the head are the first of the body;
 // the head is gone, and the hop holds no request any more.

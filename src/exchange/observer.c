@@ -179,20 +179,30 @@ void observer_end(struct observer **observer_ptr)
     pool_put(&worker->observers[observer->class_index], &observer);
 }
 
+enum observer_watch observer_watch_for(enum prompt_api api, const struct http_head *head,
+                                       bool may_hold_back, bool *is_opaque)
+{
+    bool is_understood = api != PROMPT_OTHER && api != PROMPT_EMBEDDING;
+    bool is_stream = http_head_type_is(head, "text/event-stream");
+
+    *is_opaque = !is_understood || (is_stream && !may_hold_back) ||
+                 http_head_find_text(head, "content-encoding") != NULL;
+    if (*is_opaque) {
+        return OBSERVER_BLIND;
+    }
+    if (is_stream) {
+        return OBSERVER_EVENTS;
+    }
+    return http_head_type_is(head, "application/json") ? OBSERVER_DOCUMENT : OBSERVER_BLIND;
+}
+
 void observer_head(struct observer *observer, const struct http_head *head, bool may_hold_back)
 {
+    enum observer_watch watch =
+        observer_watch_for(observer->api, head, may_hold_back, &observer->is_opaque);
+
     observer->is_success = head->status >= 200 && head->status < 300;
-    bool is_understood = observer->api != PROMPT_OTHER && observer->api != PROMPT_EMBEDDING;
-    bool is_stream = http_head_type_is(head, "text/event-stream");
-    observer->is_opaque = !is_understood || (is_stream && !may_hold_back) ||
-                          http_head_find_text(head, "content-encoding") != NULL;
-    if (!observer->is_success || observer->is_opaque) {
-        observer->watch = OBSERVER_BLIND;
-    } else if (is_stream) {
-        observer->watch = OBSERVER_EVENTS;
-    } else if (http_head_type_is(head, "application/json")) {
-        observer->watch = OBSERVER_DOCUMENT;
-    }
+    observer->watch = observer->is_success ? watch : OBSERVER_BLIND;
     // A stream that is not read shows the end of its prefill by its head only.
     if (observer->is_streamed && observer->watch != OBSERVER_EVENTS) {
         assume_first_token(observer);
@@ -214,21 +224,10 @@ static void observer_extend(struct observer *observer, const struct response_eve
     }
 }
 
-// A role alone is not an answer yet: an error may follow.
-static void observer_judge(struct observer *observer, const struct response_event *event)
-{
-    bool has_choices = observer->api == PROMPT_CHAT || observer->api == PROMPT_COMPLETION;
-    bool is_more = has_choices ? event->has_token : event->has_output;
-
-    observer->has_choice |= event->has_output;
-    observer->has_error |= event->is_error;
-    observer->has_answer |= !event->is_error && (is_more || event->usage.completion_tokens > 0);
-}
-
 static void observer_note(struct observer *observer, const struct response_event *event)
 {
     observer_extend(observer, event);
-    observer_judge(observer, event);
+    output_note(&observer->output, observer->api, event);
     if (event->has_output) {
         // A document is read when it is complete: its prompt is then stored together with the
         // response.
@@ -268,8 +267,8 @@ static struct prefix_chain *observer_text_chain(struct observer *observer)
 static bool is_one_more(const struct observer *observer, struct slice data)
 {
     static const char usage[] = "\"usage\"";
-    return !observer->is_named && observer->has_answer && data.size > 0 && data.bytes[0] == '{' &&
-           memmem(data.bytes, data.size, usage, sizeof(usage) - 1) == NULL;
+    return !observer->is_named && observer->output.has_answer && data.size > 0 &&
+           data.bytes[0] == '{' && memmem(data.bytes, data.size, usage, sizeof(usage) - 1) == NULL;
 }
 
 static size_t see_events(struct observer *observer, uint8_t *bytes, size_t size, bool is_end)
@@ -303,7 +302,7 @@ static size_t see_events(struct observer *observer, uint8_t *bytes, size_t size,
         observer->tail.end = (uint32_t)left;
         left = 0;
     }
-    observer->has_answer |= left > 0 && !is_end; // an event that is too large to be read
+    observer->output.has_answer |= left > 0 && !is_end; // an event that is too large to be read
     memmove(to, from, left);
     return (size_t)(to - bytes) + left;
 }
@@ -434,8 +433,7 @@ static void check_dialect(const struct observer *observer)
 
 bool observer_is_answered(const struct observer *observer)
 {
-    bool is_whole = observer->has_choice || observer->usage.has_prompt_tokens;
-    return observer->has_answer || observer->is_too_large || (is_whole && !observer->has_error);
+    return observer->is_too_large || output_is_given(&observer->output);
 }
 
 void observer_complete(struct observer *observer)

@@ -18,6 +18,7 @@
 // Threads: belongs to its worker.
 #pragma once
 
+#include "api/output.h"
 #include "api/response_body.h"
 #include "base/pool.h"
 #include "base/slice.h"
@@ -64,9 +65,7 @@ struct observer {
     bool hides_usage; // we asked for it
     bool is_success;  // 2xx
     bool is_opaque;   // its content is not understood: bytes count as output
-    bool has_answer;  // text, a token or usage has come, and no error in its place
-    bool has_choice;  // or a role, an empty text
-    bool has_error;
+    struct output output;
     bool is_too_large; // a document that is not kept
     // Only if it is named; not cleared.
     struct prefix_chain chain;
@@ -84,6 +83,10 @@ struct observer *observer_begin(struct worker *worker, const struct route_reques
 
 // Frees it, and clears the caller's pointer, which may be NULL.
 void observer_end(struct observer **observer);
+
+// How the body of a 2xx response is read.  *is_opaque: its content is not understood.
+enum observer_watch observer_watch_for(enum prompt_api api, const struct http_head *head,
+                                       bool may_hold_back, bool *is_opaque);
 
 // The head of the response has come.  The body is then shown to observer_see, unless `watch` is
 // OBSERVER_BLIND.

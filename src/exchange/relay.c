@@ -190,7 +190,6 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
         relay_note_busy(x, head);
     }
     x->hop.is_fault = relay_is_fault(head->status);
-    http_head_response_framing(head, x->is_head_request);
     if (relay_is_retried(x, head->status)) {
         if (x->hop.is_fault) {
             attempt_judge(x, BACKEND_FAULT);

@@ -5,14 +5,16 @@
 // fleet/refusals.h has the rule.  This file finds the facts in a response: a status that promises
 // no output, a body without bytes, a document or a stream that holds neither text nor usage.  A
 // refusal by status comes before anything has gone to the client, so another backend can be asked
-// for the same request.  One that shows only at the end of a 200 cannot be taken back: there the
-// share of refusals decides, if other backends produce output for such requests.
+// for the same request.  One that shows only behind a 200 cannot be taken back, so the responses of
+// a suspect backend wait for output (preview.h).  Where they cannot, the share of refusals decides,
+// if other backends produce output for such requests.
 
 #include "base/base.h"
 #include "config/config.h"
 #include "exchange/account.h"
 #include "exchange/exchange_internal.h"
 #include "exchange/observer.h"
+#include "exchange/preview.h"
 #include "sys/log.h"
 
 // 429 and 503 ask for a pause; other 5xx are faults, which the breaker counts.
@@ -139,10 +141,36 @@ static bool verdict_note(struct exchange *x, uint64_t now_ms)
     return is_suspect;
 }
 
+// Not for a second opinion, which is the response whatever it shows.
+static bool verdict_previews(const struct exchange *x, const struct http_head *head)
+{
+    const struct hop *hop = &x->hop;
+    bool has_end = head->framing == HTTP_CHUNKED || head->framing == HTTP_LENGTH;
+
+    return hop->kind != 0 && x->refuser == 0 && head->status < 300 && has_end &&
+           !hop->preview_is_over && hop->stage == HOP_AWAITING &&
+           refusals_are_suspect(&hop->backend->refusals, hop->kind);
+}
+
+bool verdict_awaits_output(struct exchange *x, const struct http_head *head)
+{
+    struct hop *hop = &x->hop;
+    struct slice bytes = buffer_slice(&hop->receiving);
+    enum preview preview = PREVIEW_OUTPUT;
+
+    if (verdict_previews(x, head) && bytes.size < x->worker->read_size) {
+        preview = preview_response(x->worker, x->request->reading.prompt.api, head,
+                                   slice_of(bytes.bytes + head->size, bytes.size - head->size));
+    }
+    hop->shows_nothing = preview == PREVIEW_NOTHING;
+    return preview == PREVIEW_MORE;
+}
+
 bool verdict_asks_another(struct exchange *x, const struct http_head *head)
 {
     uint64_t now_ms = loop_now_ms(x->worker->loop);
-    bool is_refusal = is_refusing_status(head->status) || is_empty_head(x, head);
+    bool is_refusal =
+        is_refusing_status(head->status) || is_empty_head(x, head) || x->hop.shows_nothing;
 
     x->hop.is_success = head->status < 300 && !is_refusal;
     x->hop.has_verdict = x->hop.kind == 0 || !x->hop.is_success; // otherwise the body decides
@@ -207,7 +235,7 @@ void verdict_portion(struct exchange *x, size_t size)
         progress_output(&hop->backend->progress, loop_now_ms(x->worker->loop));
         backend_moved(hop->backend);
     }
-    if (is_read ? observer->has_answer : has_moved) {
+    if (is_read ? observer->output.has_answer : has_moved) {
         verdict_output(x);
     }
 }

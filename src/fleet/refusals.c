@@ -283,6 +283,13 @@ bool refusals_prove(struct refusals *refusals, uint64_t kind, uint64_t now_ms,
     return true;
 }
 
+bool refusals_are_suspect(const struct refusals *refusals, uint64_t kind)
+{
+    const struct refusal_record *row = LOAD(refusals->any) ? refusals_read(refusals, kind) : NULL;
+    return row != NULL &&
+           LOAD(row->share) * (1 - refusal_weight) + refusal_weight >= refusal_suspect;
+}
+
 bool refusals_are_usual(const struct refusals *refusals, uint64_t kind)
 {
     const struct refusal_record *row = refusals_read(refusals, kind);

@@ -10,7 +10,8 @@
 //
 //     output         the share of refusals falls
 //     refusal        it rises; from refusal_suspect on the backend is suspect: the refusal is not
-//                    passed on, and another backend gets the request
+//                    passed on, and another backend gets the request.  To see refusals behind a
+//                    200 in time, its responses wait until they show output (exchange/preview.h)
 //       also there   the request is to blame: the share is zero again
 //       output       a proof; after refusal_proofs of them the backend is out for this kind
 //       failure      nothing: the first backend gets the request again, and its response passes on
@@ -99,6 +100,9 @@ void refusals_absolve(struct refusals *refusals, uint64_t kind, bool rests, uint
 // It produced output.  Whether this backend is out from now on.
 bool refusals_prove(struct refusals *refusals, uint64_t kind, uint64_t now_ms,
                     const struct refusal_rules *rules);
+
+// Whether the next refusal is asked about.
+bool refusals_are_suspect(const struct refusals *refusals, uint64_t kind);
 
 // For a request that cannot go to another backend: whether nearly all responses of late were
 // refusals, so that output elsewhere for the same kind is proof enough.

@@ -1,12 +1,16 @@
 """A backend that responds without output does not win by being idle."""
 import collections
+import itertools
 import json
+import pathlib
+import re
 
 import pytest
 from client import chat, json_request
-from harness import eventually
-from standin import LAST_CHUNK, RESET, SSE_HEAD, chunk, event, head, json_response, plain_response
+from harness import eventually, within
+from standin import LAST_CHUNK, RESET, SSE_HEAD, Gate, chunk, event, head, json_response, plain_response
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHAT = "/v1/chat/completions"
 ERROR = {"error": {"message": "no", "type": "invalid_request_error"}}
 BY_STATUS = {str(status): (json_response(status, ERROR),) for status in (400, 401, 404, 501)}
@@ -26,8 +30,8 @@ BAD_COUNSEL = {
     "busy": (json_response(503, {}, "Retry-After: 1"),),
     "reset after a part of the head": (b"HTTP/1.1 2", RESET),
 }
-POLICIES = ("warm", "round_robin", "least_requests", "weighted_power_of_two", "consistent_hash", "cache_aware", "dynamo",
-            "lmetric", "gaie", "preble", "prodstack_prefix")
+POLICIES = re.findall(r"^POLICY\((\w+)\)$", (ROOT / "src/policy/policies.def").read_text(), re.MULTILINE)
+assert len(POLICIES) > 20
 QUIET = {"health_interval": 0, "models_learn": False}
 
 
@@ -56,12 +60,12 @@ def test_a_black_hole_by_status_gets_almost_nothing_and_costs_one_request(standi
 
 
 @pytest.mark.parametrize("behaviour", BY_BODY)
-def test_a_black_hole_by_body_gets_no_more_than_its_share(standin, warmpath, behaviour):
+def test_a_black_hole_by_body_gets_almost_nothing_and_costs_one_request(standin, warmpath, behaviour):
     hole, *others = [standin(name) for name in "abcd"]
     hole.respond(CHAT, *BY_BODY[behaviour])
     router = warmpath(hole, *others, policy="round_robin", **QUIET)
-    drawn, _ = drive(router, prompts(60), hole)
-    assert drawn <= 15, drawn
+    drawn, failed = drive(router, prompts(60), hole)
+    assert drawn <= 8 and failed <= 1, (drawn, failed)
     assert router.backend(hole)["refused_kinds"] == 1
     eventually(lambda: "ejected for /v1/chat/completions" in router.stderr(), "the ejection is logged")
 
@@ -175,6 +179,32 @@ def test_two_black_holes_do_not_vouch_for_each_other(standin, warmpath):
     failed = sum(not has_output(router.post(CHAT, body)) for body in prompts(60))
     assert failed <= 6 and len(first.requests) + len(second.requests) <= 16, (
         failed, len(first.requests), len(second.requests))
+
+
+@pytest.mark.parametrize("behaviour", ("400", "error stream", "role, then error"))
+def test_a_backend_that_refuses_every_second_request_costs_two(standin, warmpath, behaviour):
+    half, *others = [standin(name) for name in "abcd"]
+    responses = itertools.cycle(({**BY_STATUS, **BY_BODY}[behaviour], GOOD))
+    half.respond(CHAT, lambda request: next(responses))
+    router = warmpath(half, *others, policy="round_robin", **QUIET)
+    drawn, failed = drive(router, prompts(60), half)
+    assert drawn <= 20 and failed <= 2, (drawn, failed)
+
+
+def test_a_suspect_that_only_sends_comments_keeps_its_client_waiting_for_seconds_at_most(standin, warmpath):
+    engine = standin("a")
+    engine.respond_once(CHAT, *BY_BODY["error stream"])
+    router = warmpath(engine, **QUIET)
+    router.post(CHAT, chat(stream=True))
+    gate = Gate()
+    engine.respond(CHAT, SSE_HEAD, chunk(b": wait\n\n"), gate, *GOOD[1:])
+    with router.connect(timeout=within(10)) as client:
+        client.send(json_request(CHAT, chat(stream=True)))
+        response = client.read_head()
+        assert client.read_chunk(response) and response.body == b": wait\n\n"
+        gate.open()
+        client.read_body(response)
+    assert response.complete and has_output(response)
 
 
 def test_a_backend_with_a_short_context_keeps_the_requests_that_fit_it(standin, warmpath):

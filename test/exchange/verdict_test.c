@@ -82,6 +82,48 @@ TEST(a_backend_is_left_out_after_two_proofs)
     CHECK(rig_stop(&rig));
 }
 
+#define CHUNKED                                                                                    \
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+#define CHUNK_ROLE "34\r\n" ROLE "\r\n"
+#define CHUNK_TOKEN "2f\r\n" TOKEN "\r\n"
+#define CHUNK_ERROR "22\r\n" ERROR "\r\n"
+#define CHUNK_END "0\r\n\r\n"
+
+TEST(behind_a_200_too_the_second_refusal_in_a_row_goes_to_another_backend)
+{
+    static const char *const empty[] = {
+        CHUNKED CHUNK_END,
+        CHUNKED CHUNK_ROLE CHUNK_ERROR CHUNK_END,
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
+    };
+    for (size_t i = 0; i < sizeof(empty) / sizeof(empty[0]); i++) {
+        CHECK(rig_start(&rig, &(struct rig_options){.config = SETTINGS, .backend_count = 2}));
+        CHECK(ask_one(0, empty[i], "HTTP/1.1 200"));
+        CHECK(ask_one(1, STREAM TOKEN, "HTTP/1.1 200"));
+        CHECK(ask(2, (const char *[]){empty[i], STREAM TOKEN}, (uint32_t[]){0, 1}, "HTTP/1.1 200"));
+        CHECK(rig_stop(&rig));
+    }
+}
+
+TEST(the_response_of_a_suspect_begins_with_its_output)
+{
+    char head[2048];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = SETTINGS}));
+    CHECK(ask_one(0, STREAM ERROR, "HTTP/1.1 200"));
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, POST));
+    struct peer *backend = rig_accept(&rig, 0);
+    CHECK(peer_read_head(backend, head, sizeof(head)) && peer_expect(backend, BODY));
+    CHECK(peer_send(backend, CHUNKED CHUNK_ROLE));
+    CHECK(peer_is_silent(client));
+    CHECK(peer_send(backend, CHUNK_TOKEN CHUNK_END));
+    CHECK(peer_read_head(client, head, sizeof(head)));
+    CHECK(peer_expect(client, "63\r\n" ROLE TOKEN "\r\n" CHUNK_END));
+    peer_close(client);
+    peer_close(backend);
+    CHECK(rig_stop(&rig));
+}
+
 TEST(a_request_that_both_refuse_clears_the_first)
 {
     CHECK(rig_start(&rig, &(struct rig_options){.config = SETTINGS, .backend_count = 2}));

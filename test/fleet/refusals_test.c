@@ -52,6 +52,17 @@ TEST(the_second_refusal_in_a_row_makes_a_backend_suspect)
     CHECK_EQ(look(&refusals, 10 + refusal_noted_ms), REFUSAL_NONE); // a witness again
 }
 
+TEST(a_backend_is_suspect_when_one_more_refusal_would_be_asked_about)
+{
+    struct refusals refusals = {0};
+    CHECK(!refusals_are_suspect(&refusals, chat_kind));
+    refuse(&refusals, 10);
+    CHECK(refusals_are_suspect(&refusals, chat_kind));
+    CHECK(!refusals_are_suspect(&refusals, other_kind));
+    produce(&refusals, 10, 1);
+    CHECK(!refusals_are_suspect(&refusals, chat_kind));
+}
+
 TEST(refusals_without_proof_never_eject)
 {
     struct refusals refusals = {0};

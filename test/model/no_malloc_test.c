@@ -195,12 +195,16 @@ static bool mishap(struct peer *client, uint32_t which)
            peer_expect(client, RIG_OK);
 }
 
+static const char plain_answer[] =
+    ANSWER "content-type: application/json\r\ncontent-length: 54\r\n\r\n"
+           "{\"choices\":[{\"index\":0,\"message\":{\"content\":\"Yes.\"}}]}";
+
 enum { long_body_size = 300000 };
 static char long_request[long_body_size + 200];
 
 static bool serve_many(uint32_t count)
 {
-    const struct kind long_kind = {long_request, long_request, RIG_OK};
+    const struct kind long_kind = {long_request, long_request, plain_answer};
     struct peer *client = NULL;
 
     for (uint32_t i = 0; i < count; i++) {
@@ -308,8 +312,8 @@ static bool serve_exact(uint32_t count)
         uint32_t which = i % text_kind_count;
         write_kinds(i);
         struct kind kind = {exact_requests[which], exact_received[which],
-                            which == 2 ? usage_answer : RIG_OK};
-        const struct kind long_kind = {long_request, long_request, RIG_OK};
+                            which == 2 ? usage_answer : plain_answer};
+        const struct kind long_kind = {long_request, long_request, plain_answer};
         good = exchange(client, i % 100 == 99 ? &long_kind : &kind);
     }
     peer_close(client);

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "api/output.h"
+
+#include "test.h"
+
+static struct output noted(enum prompt_api api, const char *const events[])
+{
+    struct output output = {0};
+    for (; *events != NULL; events++) {
+        struct response_event event = {0};
+        response_read_event(api, slice_str(*events), NULL, &event);
+        output_note(&output, api, &event);
+    }
+    return output;
+}
+
+#define NOTED(api, ...) noted(api, (const char *const[]){__VA_ARGS__, NULL})
+#define ROLE "{\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}"
+#define TOKEN "{\"choices\":[{\"delta\":{\"content\":\"x\"}}]}"
+#define ERROR "{\"error\":{\"message\":\"no\"}}"
+#define USAGE "{\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}"
+
+TEST(text_and_usage_are_an_answer_before_the_response_ends)
+{
+    CHECK(NOTED(PROMPT_CHAT, TOKEN).has_answer);
+    CHECK(NOTED(PROMPT_CHAT, USAGE).has_answer);
+    CHECK(NOTED(PROMPT_CHAT, TOKEN, ERROR).has_answer);
+    CHECK(NOTED(PROMPT_MESSAGES,
+                "{\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\","
+                "\"text\":\"x\"}}")
+              .has_answer);
+}
+
+TEST(a_role_alone_is_output_of_a_complete_response_only)
+{
+    struct output output = NOTED(PROMPT_CHAT, ROLE);
+    CHECK(!output.has_answer);
+    CHECK(output_is_given(&output));
+}
+
+TEST(a_role_and_an_error_are_not_output)
+{
+    struct output output = NOTED(PROMPT_CHAT, ROLE, ERROR);
+    CHECK(!output.has_answer && !output_is_given(&output));
+}
+
+TEST(nothing_and_an_empty_document_are_not_output)
+{
+    struct output nothing = {0};
+    struct output empty = NOTED(PROMPT_COMPLETION, "{}");
+    CHECK(!output_is_given(&nothing) && !output_is_given(&empty));
+}
