@@ -297,10 +297,15 @@ void hop_reopen(struct hop *hop)
     hop->stage = HOP_IDLE;
 }
 
+static struct progress_request hop_progress(const struct hop *hop)
+{
+    return (struct progress_request){.is_streamed = hop->is_streamed, .has_begun = hop->has_begun};
+}
+
 void hop_pause(struct hop *hop)
 {
     if (hop->is_counted) {
-        progress_end(&hop->backend->progress, hop->is_streamed);
+        progress_end(&hop->backend->progress, hop_progress(hop));
         hop->is_counted = false;
     }
 }
@@ -308,8 +313,22 @@ void hop_pause(struct hop *hop)
 void hop_go_on(struct hop *hop, uint64_t now_ms)
 {
     if (!hop->is_counted && hop->has_progress) {
-        progress_begin(&hop->backend->progress, hop->is_streamed, now_ms);
+        progress_begin(&hop->backend->progress, hop_progress(hop), now_ms);
         hop->is_counted = true;
+    }
+}
+
+void hop_note_output(struct hop *hop, uint64_t now_ms)
+{
+    if (!hop->is_counted) {
+        return;
+    }
+    if (hop->has_begun) {
+        progress_output(&hop->backend->progress, now_ms);
+        backend_moved(hop->backend);
+    } else {
+        progress_first(&hop->backend->progress, now_ms);
+        hop->has_begun = true;
     }
 }
 

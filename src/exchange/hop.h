@@ -69,6 +69,7 @@ struct hop {
     uint64_t kind; // of the request (refusals.h); 0: none
     bool on_kind_trial;
     bool is_streamed; // as the client asked
+    bool has_begun;   // a stream whose first output has come
     uint64_t begun_ms;
     bool has_progress;     // a request that should get output, on a path that we know
     bool is_counted;       // in progress of the backend: its client reads
@@ -107,6 +108,9 @@ void hop_reopen(struct hop *hop);
 // read; both idempotent.
 void hop_go_on(struct hop *hop, uint64_t now_ms);
 void hop_pause(struct hop *hop);
+
+// Output of a stream has come: progress, if the backend is expected to make some.
+void hop_note_output(struct hop *hop, uint64_t now_ms);
 
 // Closes or keeps the connection, ends the observer, counts the request out; idempotent.
 void hop_end(struct hop *hop, bool keep);

@@ -222,7 +222,7 @@ static bool has_data(const struct hop *hop, size_t size)
 
 void verdict_portion(struct exchange *x, size_t size)
 {
-    const struct hop *hop = &x->hop;
+    struct hop *hop = &x->hop;
     const struct observer *observer = hop->observer;
 
     if (hop->kind == 0 || !hop->is_success) {
@@ -231,9 +231,8 @@ void verdict_portion(struct exchange *x, size_t size)
     bool is_read = observer != NULL && !observer->is_opaque;
     bool has_moved =
         is_read ? observer->last_us == loop_now_us(x->worker->loop) : has_data(hop, size);
-    if (has_moved && hop->is_streamed && hop->is_counted) {
-        progress_output(&hop->backend->progress, loop_now_ms(x->worker->loop));
-        backend_moved(hop->backend);
+    if (has_moved && hop->is_streamed) {
+        hop_note_output(hop, loop_now_ms(x->worker->loop));
     }
     if (is_read ? observer->output.has_answer : has_moved) {
         verdict_output(x);

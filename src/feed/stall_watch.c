@@ -30,12 +30,10 @@ static void stall_look(struct backend *backend, uint32_t limit_ms, uint64_t now_
         backend->seen_moved_ms = moved_ms;
         backend->queue_ms = (float)load.queued_tokens * load.prefill_ms;
     }
-    uint64_t stall_ms =
-        progress_stalled_ms(&backend->progress,
-                            &(struct progress_limits){.configured_ms = limit_ms,
-                                                      .queue_ms = backend->queue_ms,
-                                                      .has_output = load.sequences > 0},
-                            now_ms);
+    uint64_t stall_ms = progress_stalled_ms(
+        &backend->progress,
+        &(struct progress_limits){.configured_ms = limit_ms, .queue_ms = backend->queue_ms},
+        now_ms);
     backend_set_stalled(backend, stall_ms);
     if (limit_ms == 0) {
         backend_moved(backend);

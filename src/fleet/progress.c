@@ -29,24 +29,41 @@ static void learn_longest(_Atomic float *longest, float sample_ms, float fade)
     STORE(*longest, fmaxf(value - value * fminf(fade, 1), fmaxf(sample_ms, 1)));
 }
 
-void progress_begin(struct progress *progress, bool is_streamed, uint64_t now_ms)
+static void progress_join_begun(struct progress *progress, uint64_t now_ms)
+{
+    if (atomic_fetch_add_explicit(&progress->begun, 1, memory_order_relaxed) == 0) {
+        STORE(progress->went_on_ms, now_ms);
+    }
+}
+
+void progress_begin(struct progress *progress, struct progress_request request, uint64_t now_ms)
 {
     if (atomic_fetch_add_explicit(&progress->requests, 1, memory_order_relaxed) == 0) {
         STORE(progress->moved_ms, now_ms);
     }
-    if (is_streamed) {
+    if (request.is_streamed) {
         atomic_fetch_add_explicit(&progress->streams, 1, memory_order_relaxed);
+    }
+    if (request.has_begun) {
+        progress_join_begun(progress, now_ms);
     }
 }
 
-void progress_end(struct progress *progress, bool is_streamed)
+static void progress_leave(atomic_uint *count)
 {
-    if (is_streamed) {
-        unsigned before = atomic_fetch_sub_explicit(&progress->streams, 1, memory_order_relaxed);
-        ASSERT(before > 0);
-    }
-    unsigned before = atomic_fetch_sub_explicit(&progress->requests, 1, memory_order_relaxed);
+    unsigned before = atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
     ASSERT(before > 0);
+}
+
+void progress_end(struct progress *progress, struct progress_request request)
+{
+    if (request.has_begun) {
+        progress_leave(&progress->begun);
+    }
+    if (request.is_streamed) {
+        progress_leave(&progress->streams);
+    }
+    progress_leave(&progress->requests);
 }
 
 uint32_t progress_requests(const struct progress *progress)
@@ -54,30 +71,42 @@ uint32_t progress_requests(const struct progress *progress)
     return LOAD(progress->requests);
 }
 
-// Milliseconds since the last output, which is now.  Other workers' clocks may be ahead.
-static float progress_move(struct progress *progress, uint64_t now_ms)
+// Milliseconds since that clock stood still; it is now.  Other workers' clocks may be ahead.
+static float progress_move(atomic_uint_fast64_t *clock_ms, uint64_t now_ms)
 {
-    uint64_t moved_ms = LOAD(progress->moved_ms);
+    uint64_t before_ms = LOAD(*clock_ms);
 
-    if (now_ms <= moved_ms) {
+    if (now_ms <= before_ms) {
         return 0;
     }
-    STORE(progress->moved_ms, now_ms);
-    return (float)(now_ms - moved_ms);
+    STORE(*clock_ms, now_ms);
+    return (float)(now_ms - before_ms);
 }
 
-void progress_output(struct progress *progress, uint64_t now_ms)
+static void progress_learn_gap(struct progress *progress, float gap_ms)
 {
-    float gap_ms = progress_move(progress, now_ms);
     if (gap_ms > 0) {
         float most = rise_max * fmaxf(LOAD(progress->gap_ms), rise_from_ms);
         learn_longest(&progress->gap_ms, fminf(gap_ms, most), gap_ms * gap_fade_per_ms);
     }
 }
 
+void progress_first(struct progress *progress, uint64_t now_ms)
+{
+    progress_learn_gap(progress, progress_move(&progress->moved_ms, now_ms));
+    progress_join_begun(progress, now_ms);
+}
+
+void progress_output(struct progress *progress, uint64_t now_ms)
+{
+    progress_learn_gap(progress, progress_move(&progress->went_on_ms, now_ms));
+    progress_move(&progress->moved_ms, now_ms);
+}
+
 void progress_whole(struct progress *progress, uint64_t sent_ms, uint64_t now_ms)
 {
-    float passed_ms = progress_move(progress, now_ms);
+    progress_move(&progress->went_on_ms, now_ms);
+    float passed_ms = progress_move(&progress->moved_ms, now_ms);
     float whole_ms = now_ms > sent_ms ? (float)(now_ms - sent_ms) : 0;
     learn_longest(&progress->whole_ms, whole_ms, passed_ms * whole_fade_per_ms);
 }
@@ -88,7 +117,7 @@ static float progress_limit_ms(const struct progress *progress,
     float configured_ms = (float)limits->configured_ms;
 
     if (LOAD(progress->streams) > 0) {
-        float least_ms = limits->has_output ? stall_min_ms : configured_ms;
+        float least_ms = LOAD(progress->begun) > 0 ? stall_min_ms : configured_ms;
         float gap_ms = LOAD(progress->gap_ms);
         return gap_ms > 0 ? fmaxf(gaps_allowed * gap_ms, least_ms) : configured_ms;
     }
@@ -97,13 +126,13 @@ static float progress_limit_ms(const struct progress *progress,
 
 uint64_t progress_moved_ms(const struct progress *progress)
 {
-    return LOAD(progress->moved_ms);
+    return LOAD(progress->begun) > 0 ? LOAD(progress->went_on_ms) : LOAD(progress->moved_ms);
 }
 
 uint64_t progress_stalled_ms(const struct progress *progress, const struct progress_limits *limits,
                              uint64_t now_ms)
 {
-    uint64_t moved_ms = LOAD(progress->moved_ms);
+    uint64_t moved_ms = progress_moved_ms(progress);
     float still_ms = now_ms > moved_ms ? (float)(now_ms - moved_ms) : 0;
 
     if (limits->configured_ms == 0 || still_ms < stall_min_ms || progress_requests(progress) == 0) {

@@ -5,7 +5,7 @@ import time
 import pytest
 from client import chat, json_request
 from harness import eventually, within
-from standin import LAST_CHUNK, SSE_HEAD, Gate, chunk, event, json_response
+from standin import LAST_CHUNK, SSE_HEAD, STALL, Gate, chunk, event, json_response
 
 CHAT = "/v1/chat/completions"
 QUIET = {"models_learn": False, "health_interval": "200ms"}
@@ -46,6 +46,21 @@ def test_a_backend_whose_streams_hang_gets_no_more_until_one_moves(standin, warm
     eventually(lambda: router.backend(bad)["state"] == "up", "it is back")
     assert router.stderr().count("stalled: no output for") == 1
     eventually(lambda: router.stderr().count("stalled no more") == 1, "the log says so")
+
+
+def test_streams_that_begin_do_not_hide_that_all_of_them_hang(standin, warmpath):
+    bad, good = standin("bad"), standin("good")
+    bad.respond(CHAT, SSE_HEAD, WORD, STALL)
+    router = warmpath(bad, good, policy="round_robin", **QUIET)
+    with contextlib.ExitStack() as stack:
+        def is_stalled():
+            ask_and_wait(router, stack, chat(stream=True))
+            return router.backend(bad)["state"] == "stalled"
+
+        eventually(is_stalled, "it is stalled, though every request brings a first token", within(8))
+        drawn = len(bad.requests)
+        assert all(router.post(CHAT, chat(stream=True)).status == 200 for _ in range(20))
+        assert len(bad.requests) == drawn
 
 
 def test_whole_responses_that_do_not_come_take_a_backend_out(standin, warmpath):
