@@ -8,7 +8,8 @@ void output_note(struct output *output, enum prompt_api api, const struct respon
     bool has_choices = api == PROMPT_CHAT || api == PROMPT_COMPLETION;
     bool is_more = has_choices ? event->has_token : event->has_output;
 
-    output->has_choice |= event->has_output;
+    // A response in the background begins with an empty list.
+    output->has_choice |= event->has_output || event->has_list;
     output->has_error |= event->is_error;
     output->has_usage |= event->usage.has_prompt_tokens;
     output->has_answer |= !event->is_error && (is_more || event->usage.completion_tokens > 0);

@@ -10,7 +10,7 @@
 
 struct output {
     bool has_answer; // text, a token or usage has come, and no error in its place
-    bool has_choice; // or a role, an empty text
+    bool has_choice; // or a role, an empty text, an empty list of items
     bool has_error;
     bool has_usage;
 };

@@ -463,6 +463,7 @@ static void conversation_form(struct prompt_reader *reader, struct prompt *out)
     reader->pieces.limit += prompt_piece_spare;
     note_tools(reader, FIELD_TOOLS, whole);
     note_tools(reader, FIELD_FUNCTIONS, whole);
+    out->has_tools = whole->size > 0;
     prompt_join(&reader->pieces, whole, &reader->system);
     out->history_size = out->turns > 0 ? whole->size + reader->turns.history_size : 0;
     prompt_join(&reader->pieces, whole, &reader->turns.list);

@@ -52,6 +52,7 @@ struct prompt {
     uint32_t sequences;    // n or best_of, at least 1; for a list of prompts, its length times that
     uint32_t turns;        // messages of the assistant
     uint64_t history_size; // bytes (or 0) of the prompt before the last message of the assistant
+    bool has_tools;        // a list of them that is not empty
     bool stream;
     bool wants_usage; // stream_options.include_usage is true
 

@@ -407,6 +407,7 @@ static const struct response_member response_body_members[] = {{FIELD("output", 
 
 static void response_body_finish(struct notes *notes, struct prefix_chain *chain)
 {
+    notes->event.has_list = notes->list.kind == JSON_ARRAY;
     notes->event.has_output = has_items(&notes->list);
     add_list(chain, &notes->list, block_members, add_item);
 }
@@ -465,6 +466,7 @@ static const struct response_member message_body_members[] = {
 static void message_body_finish(struct notes *notes, struct prefix_chain *chain)
 {
     count_whole_prompt(notes);
+    notes->event.has_list = notes->list.kind == JSON_ARRAY;
     notes->event.has_output = has_items(&notes->list);
     add_list(chain, &notes->list, block_members, add_block);
 }

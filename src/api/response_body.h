@@ -23,6 +23,7 @@ struct response_usage {
 
 struct response_event {
     bool has_output;    // text, a tool call or a token
+    bool has_list;      // responses and messages: where output goes, though it may be empty
     bool is_usage_only; // usage without a choice: the chunk that include_usage asks for
     bool is_error;      // the engine broke off in the middle
     bool is_last;       // [DONE], or the API's own last event

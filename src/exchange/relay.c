@@ -27,10 +27,11 @@
 enum {
     // Reads per wake-up: after that others have their turn.
     read_turns_max = 16,
-    // An engine's Retry-After is honoured up to this; without one, this is how long others are
-    // preferred.
+    // An engine's Retry-After is honoured up to this; without one, the least is how long others
+    // are preferred.
     busy_most_s = 60,
-    busy_default_s = 1,
+    // Also for a Retry-After of 0: a backend that asks for no pause would be asked at once again.
+    busy_least_s = 1,
     event_size_max = 1024,
     // Room before a portion for the size line of a chunk.
     frame_room = 24,
@@ -58,12 +59,13 @@ static bool relay_is_retried(struct exchange *x, uint16_t status)
 static void relay_note_busy(struct exchange *x, const struct http_head *head)
 {
     const struct http_field *field = http_head_find(head, HTTP_NAME_RETRY_AFTER);
-    uint64_t seconds = busy_default_s;
+    uint64_t seconds = busy_least_s;
 
     if (field != NULL && !slice_parse_u64(http_field_value(head, field), &seconds)) {
-        seconds = busy_default_s; // a date: rare, and no engine sends it
+        seconds = busy_least_s; // a date: rare, and no engine sends it
     }
     seconds = seconds < busy_most_s ? seconds : busy_most_s;
+    seconds = seconds > busy_least_s ? seconds : busy_least_s;
     backend_set_busy(x->hop.backend, loop_now_ms(x->worker->loop) + seconds * 1000);
 }
 

@@ -87,7 +87,7 @@ static bool has_output_elsewhere(const struct exchange *x, uint64_t now_ms)
     for (uint32_t i = 0; i < view->member_count; i++) {
         const struct backend *other = view->members[i].backend;
         if (other != x->hop.backend && other->pool == x->hop.backend->pool &&
-            refusals_has_output(&other->refusals, x->hop.kind, now_ms)) {
+            refusals_are_rare(&other->refusals, x->hop.kind, now_ms)) {
             return true;
         }
     }
@@ -108,7 +108,7 @@ static void verdict_refused(struct exchange *x, uint64_t now_ms)
             show_refusals(first);
         }
     } else if (!x->hop.is_clients_fault && x->worker->config->health.eject_failures > 0 &&
-               refusals_are_usual(&backend->refusals, x->hop.kind) &&
+               refusals_are_usual(&backend->refusals, x->hop.kind, now_ms) &&
                has_output_elsewhere(x, now_ms)) {
         struct refusal_rules rules = verdict_rules(x);
         refusals_eject(&backend->refusals, x->hop.kind, now_ms, &rules);

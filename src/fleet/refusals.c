@@ -111,15 +111,21 @@ enum refusal_state refusals_look(const struct refusals *refusals, uint64_t kind,
     if (!LOAD(refusals->any)) {
         return REFUSAL_NONE;
     }
+    bool is_barren = now_ms < LOAD(refusals->barren_until_ms);
     const struct refusal_record *row = refusals_read(refusals, kind);
     if (row == NULL) {
-        return REFUSAL_NONE;
+        return is_barren ? REFUSAL_OUT : REFUSAL_NONE;
     }
     uint64_t out_until_ms = LOAD(row->out_until_ms);
     if (out_until_ms != 0 && (now_ms < out_until_ms || LOAD(row->trial))) {
         return REFUSAL_OUT;
     }
-    if (now_ms < LOAD(row->asked_until_ms)) {
+    if (out_until_ms == 0 && is_barren) {
+        return REFUSAL_OUT;
+    }
+    uint64_t output_ms = LOAD(row->output_ms);
+    bool had_output = output_ms != 0 && now_ms < output_ms + refusal_ask_ms;
+    if (now_ms < LOAD(row->asked_until_ms) && !had_output) {
         return REFUSAL_ASKED;
     }
     bool is_recent = now_ms < LOAD(row->refused_ms) + refusal_noted_ms;
@@ -187,6 +193,10 @@ void refusals_note_output(struct refusals *refusals, uint64_t kind, bool on_tria
 {
     struct refusal_record *row = refusals_take(refusals, kind, now_ms);
 
+    if (LOAD(refusals->barren_kinds) > 0) {
+        STORE(refusals->barren_kinds, 0);
+        STORE(refusals->barren_until_ms, 0);
+    }
     if (row == NULL) {
         return;
     }
@@ -199,9 +209,10 @@ void refusals_note_output(struct refusals *refusals, uint64_t kind, bool on_tria
     }
 }
 
-static void refusal_eject(struct refusal_record *row, uint64_t now_ms,
+static void refusal_eject(struct refusals *refusals, struct refusal_record *row, uint64_t now_ms,
                           const struct refusal_rules *rules)
 {
+    bool is_new = LOAD(row->out_until_ms) == 0;
     unsigned ejections = atomic_fetch_add_explicit(&row->ejections, 1, memory_order_relaxed);
     unsigned doublings = ejections < ejection_doublings_max ? ejections : ejection_doublings_max;
     uint64_t time_ms = (uint64_t)rules->eject_time_ms << doublings;
@@ -209,6 +220,11 @@ static void refusal_eject(struct refusal_record *row, uint64_t now_ms,
     time_ms = time_ms < rules->eject_time_max_ms ? time_ms : rules->eject_time_max_ms;
     STORE(row->out_until_ms, now_ms + time_ms);
     STORE(row->trial, false);
+    unsigned kinds =
+        atomic_fetch_add_explicit(&refusals->barren_kinds, is_new, memory_order_relaxed) + is_new;
+    if (kinds >= refusal_kinds && LOAD(refusals->barren_until_ms) < now_ms + time_ms) {
+        STORE(refusals->barren_until_ms, now_ms + time_ms);
+    }
 }
 
 bool refusals_note(struct refusals *refusals, uint64_t kind, bool on_trial, uint64_t now_ms,
@@ -226,9 +242,9 @@ bool refusals_note(struct refusals *refusals, uint64_t kind, bool on_trial, uint
     STORE(row->refused_ms, now_ms);
     STORE(refusals->any, true);
     if (on_trial && is_half_open(row, now_ms)) {
-        refusal_eject(row, now_ms, rules);
+        refusal_eject(refusals, row, now_ms, rules);
     }
-    return on_trial || share >= refusal_suspect;
+    return on_trial || share >= refusal_suspect || LOAD(refusals->barren_kinds) > 0;
 }
 
 bool refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms)
@@ -285,15 +301,31 @@ bool refusals_prove(struct refusals *refusals, uint64_t kind, uint64_t now_ms,
 
 bool refusals_are_suspect(const struct refusals *refusals, uint64_t kind)
 {
+    if (LOAD(refusals->barren_kinds) > 0) {
+        return true;
+    }
     const struct refusal_record *row = LOAD(refusals->any) ? refusals_read(refusals, kind) : NULL;
     return row != NULL &&
            LOAD(row->share) * (1 - refusal_weight) + refusal_weight >= refusal_suspect;
 }
 
-bool refusals_are_usual(const struct refusals *refusals, uint64_t kind)
+bool refusals_are_usual(const struct refusals *refusals, uint64_t kind, uint64_t now_ms)
 {
     const struct refusal_record *row = refusals_read(refusals, kind);
-    return row != NULL && LOAD(row->out_until_ms) == 0 && LOAD(row->share) >= refusal_usual;
+
+    if (row == NULL || LOAD(row->out_until_ms) != 0 || LOAD(row->share) < refusal_usual) {
+        return false;
+    }
+    uint64_t rests_until_ms = LOAD(row->rests_until_ms);
+    bool was_absolved = rests_until_ms != 0 && now_ms < rests_until_ms + refusal_fresh_ms;
+    return !was_absolved && now_ms >= LOAD(row->asked_until_ms);
+}
+
+bool refusals_are_rare(const struct refusals *refusals, uint64_t kind, uint64_t now_ms)
+{
+    const struct refusal_record *row = refusals_read(refusals, kind);
+    return row != NULL && LOAD(row->share) < refusal_suspect &&
+           refusals_has_output(refusals, kind, now_ms);
 }
 
 void refusals_eject(struct refusals *refusals, uint64_t kind, uint64_t now_ms,
@@ -304,7 +336,7 @@ void refusals_eject(struct refusals *refusals, uint64_t kind, uint64_t now_ms,
     if (row != NULL) {
         STORE(row->proofs, 0);
         STORE(row->asked_until_ms, 0);
-        refusal_eject(row, now_ms, rules);
+        refusal_eject(refusals, row, now_ms, rules);
     }
 }
 

@@ -17,7 +17,15 @@
 //       failure      nothing: the first backend gets the request again, and its response passes on
 //     out            for eject_time, twice as long each time in a row; then one request on trial
 //
-// While the other backend is asked, this one counts as busy, for at most refusal_ask_ms.
+// While the other backend is asked, this one counts as busy, for at most refusal_ask_ms, unless it
+// has had output of the kind as lately.
+//
+// Where no other backend can be asked, nearly nothing but refusals is a proof too, if another one
+// has output of the kind and hardly refuses.  It is none while an answer is awaited, or soon after
+// a request was to blame: then the refusals may be those of one client.
+//
+// A backend that has been proven for refusal_kinds of its kinds, and had output of none since the
+// first, is out for all kinds for as long as for the last of these.
 //
 // A kind is a hash of path, model, whether the response is streamed, and the size of a long body
 // (prompt_keys.c).  The table keeps the kinds that came last; one that was suspect or out within a
@@ -33,6 +41,7 @@
 enum {
     refusal_kind_count = 32,
     refusal_proofs = 2,
+    refusal_kinds = 3,
     refusal_ask_ms = 2000,
     // A backend that has refused is not asked for a second opinion for so long.  For ever would
     // be wrong: while black holes draw all traffic, a good one could not clear itself.
@@ -59,7 +68,9 @@ struct refusal_record {
 struct refusals {
     _Alignas(64) atomic_uint_fast64_t kinds[refusal_kind_count]; // 0: free
     struct refusal_record rows[refusal_kind_count];
-    atomic_bool any; // some row has refusals
+    atomic_uint barren_kinds;             // ejections of kinds since the last output of any kind
+    atomic_uint_fast64_t barren_until_ms; // out for all kinds
+    atomic_bool any;                      // some row has refusals
 };
 
 struct refusal_rules {
@@ -105,8 +116,10 @@ bool refusals_prove(struct refusals *refusals, uint64_t kind, uint64_t now_ms,
 bool refusals_are_suspect(const struct refusals *refusals, uint64_t kind);
 
 // For a request that cannot go to another backend: whether nearly all responses of late were
-// refusals, so that output elsewhere for the same kind is proof enough.
-bool refusals_are_usual(const struct refusals *refusals, uint64_t kind);
+// refusals, and no request was to blame, so that output elsewhere for the same kind is proof enough.
+bool refusals_are_usual(const struct refusals *refusals, uint64_t kind, uint64_t now_ms);
+// Whether it has had output of the kind within refusal_fresh_ms, and hardly refuses.
+bool refusals_are_rare(const struct refusals *refusals, uint64_t kind, uint64_t now_ms);
 void refusals_eject(struct refusals *refusals, uint64_t kind, uint64_t now_ms,
                     const struct refusal_rules *rules);
 

@@ -48,15 +48,16 @@ void prompt_keys_fini(struct prompt_keys *keys)
 // The shortest context in use is longer than a body of this size.
 enum { short_body_size = 16384 };
 
-// Engines refuse by what they serve: a path, a model, streams or whole responses, and prompts that
-// fit their context.  So the doubling of a long body is part of the kind.
+// Engines refuse by what they serve: a path, a model, streams or whole responses, tools, and prompts
+// that fit their context.  So the doubling of a long body is part of the kind.
 static uint64_t request_kind(const struct route_input *input, const struct prompt *prompt)
 {
     if (input->path.size == 0) {
         return 0;
     }
     uint64_t doublings = 63 - (uint64_t)__builtin_clzll(input->body.size / short_body_size | 1);
-    uint64_t seed = hash_bytes(prompt->model, prompt->stream | doublings << 1);
+    uint64_t traits = (uint64_t)prompt->stream | (uint64_t)prompt->has_tools << 1 | doublings << 2;
+    uint64_t seed = hash_bytes(prompt->model, traits);
     return hash_bytes(input->path, seed) | 1;
 }
 

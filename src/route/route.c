@@ -197,11 +197,22 @@ bool route_was_tried(const struct route_tried *tried, const struct backend *back
     return false;
 }
 
+// It has requests, and no output of the kind to show: not the one to ask for a second opinion.
+static bool route_may_hang(const struct route_request *request, const struct backend *backend,
+                           uint64_t now_ms)
+{
+    return progress_requests(&backend->progress) > 0 &&
+           !refusals_has_output(&backend->refusals, request->kind, now_ms);
+}
+
 enum backend_tier route_tier(const struct route_request *request, const struct backend *backend,
                              uint64_t now_ms)
 {
     enum backend_tier tier = backend_tier(backend, now_ms);
 
+    if (request->is_second && tier == BACKEND_READY && route_may_hang(request, backend, now_ms)) {
+        tier = BACKEND_BUSY;
+    }
     // One word of a line that is read anyway spares the table of nearly all backends.
     if (request->kind == 0 ||
         !atomic_load_explicit(&backend->shared.refuses, memory_order_relaxed)) {

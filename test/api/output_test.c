@@ -2,6 +2,7 @@
 
 #include "api/output.h"
 
+#include "base/base.h"
 #include "test.h"
 
 static struct output noted(enum prompt_api api, const char *const events[])
@@ -43,6 +44,32 @@ TEST(a_role_and_an_error_are_not_output)
 {
     struct output output = NOTED(PROMPT_CHAT, ROLE, ERROR);
     CHECK(!output.has_answer && !output_is_given(&output));
+}
+
+TEST(a_document_with_an_empty_list_is_output_unless_it_has_an_error)
+{
+    static const struct {
+        enum prompt_api api;
+        const char *document;
+        bool is_given;
+    } rows[] = {
+        {PROMPT_RESPONSES, "{\"status\":\"queued\",\"output\":[],\"error\":null,\"usage\":null}",
+         true},
+        {PROMPT_RESPONSES, "{\"status\":\"failed\",\"output\":[],\"error\":{\"code\":\"x\"}}",
+         false},
+        {PROMPT_MESSAGES, "{\"type\":\"message\",\"content\":[],\"stop_reason\":\"end_turn\"}",
+         true},
+        {PROMPT_MESSAGES, "{\"type\":\"error\",\"error\":{\"type\":\"x\"}}", false},
+        {PROMPT_CHAT, "{\"choices\":[]}", false},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        struct output output = {0};
+        struct response_event event = {0};
+        response_read_body(rows[i].api, slice_str(rows[i].document), NULL, &event);
+        output_note(&output, rows[i].api, &event);
+        CHECK_EQ(output_is_given(&output), rows[i].is_given);
+        CHECK(!output.has_answer);
+    }
 }
 
 TEST(nothing_and_an_empty_document_are_not_output)

@@ -71,7 +71,79 @@ TEST(refusals_without_proof_never_eject)
     }
     CHECK_EQ(look(&refusals, 10), REFUSAL_NOTED);
     CHECK_EQ(refusals_out_count(&refusals, 10), 0);
-    CHECK(refusals_are_usual(&refusals, chat_kind));
+    CHECK(refusals_are_usual(&refusals, chat_kind, 10));
+}
+
+TEST(refusals_are_not_usual_while_another_backend_is_asked_or_soon_after_a_request_was_to_blame)
+{
+    struct refusals refusals = {0};
+    for (int i = 0; i < 20; i++) {
+        refuse(&refusals, 10);
+    }
+    CHECK(refusals_ask(&refusals, chat_kind, 10));
+    CHECK(!refusals_are_usual(&refusals, chat_kind, 10 + refusal_ask_ms - 1));
+    CHECK(refusals_are_usual(&refusals, chat_kind, 10 + refusal_ask_ms));
+    refusals_absolve(&refusals, chat_kind, true, 20);
+    for (int i = 0; i < 20; i++) {
+        refuse(&refusals, 20);
+    }
+    CHECK(!refusals_are_usual(&refusals, chat_kind, 20 + refusal_fresh_ms));
+    CHECK(refusals_are_usual(&refusals, chat_kind, 20 + refusal_rest_ms + refusal_fresh_ms));
+}
+
+TEST(refusals_are_rare_where_output_is_fresh_and_few_are_refused)
+{
+    struct refusals refusals = {0};
+    CHECK(!refusals_are_rare(&refusals, chat_kind, 5000));
+    produce(&refusals, 5000, 1);
+    CHECK(refusals_are_rare(&refusals, chat_kind, 5000));
+    CHECK(!refusals_are_rare(&refusals, chat_kind, 5000 + refusal_fresh_ms));
+    refuse(&refusals, 5000);
+    CHECK(refusals_are_rare(&refusals, chat_kind, 5000));
+    refuse(&refusals, 5000);
+    CHECK(!refusals_are_rare(&refusals, chat_kind, 5000));
+}
+
+// Proven for that kind.
+static void convict_kind(struct refusals *refusals, uint64_t kind, uint64_t now_ms)
+{
+    refusals_note(refusals, kind, false, now_ms, &rules);
+    for (int i = 0; i < refusal_proofs; i++) {
+        refusals_prove(refusals, kind, now_ms, &rules);
+    }
+}
+
+TEST(a_backend_proven_for_three_kinds_is_out_for_all_until_one_has_output)
+{
+    struct refusals refusals = {0};
+    convict_kind(&refusals, 1, 10);
+    CHECK(refusals_are_suspect(&refusals, 77)); // the first refusal of another kind is asked about
+    convict_kind(&refusals, 2, 20);
+    CHECK_EQ(refusals_look(&refusals, 77, 20), REFUSAL_NONE);
+    convict_kind(&refusals, 3, 30);
+    CHECK_EQ(refusals_look(&refusals, 77, 30), REFUSAL_OUT);
+    CHECK_EQ(refusals_look(&refusals, 77, 29 + rules.eject_time_ms), REFUSAL_OUT);
+    CHECK_EQ(refusals_look(&refusals, 77, 30 + rules.eject_time_ms), REFUSAL_NONE);
+    bool on_trial = false;
+    uint64_t now_ms = 40 + rules.eject_time_ms;
+    CHECK(refusals_begin(&refusals, 1, now_ms, false, &on_trial) && on_trial);
+    refusals_note(&refusals, 1, true, now_ms, &rules);
+    CHECK_EQ(refusals_look(&refusals, 77, now_ms + rules.eject_time_ms), REFUSAL_OUT);
+    CHECK(refusals_begin(&refusals, 2, now_ms, false, &on_trial) && on_trial);
+    refusals_note_output(&refusals, 2, true, now_ms);
+    CHECK_EQ(refusals_look(&refusals, 77, now_ms), REFUSAL_NONE);
+    CHECK(!refusals_are_suspect(&refusals, 77));
+}
+
+TEST(output_between_ejections_keeps_other_kinds_in)
+{
+    struct refusals refusals = {0};
+    for (uint64_t kind = 1; kind <= 6; kind++) {
+        convict_kind(&refusals, kind, 10);
+        refusals_note_output(&refusals, 99, false, 10);
+    }
+    CHECK_EQ(refusals_out_count(&refusals, 10), 6);
+    CHECK_EQ(refusals_look(&refusals, 77, 10), REFUSAL_NONE);
 }
 
 TEST(two_proofs_eject_and_only_for_their_kind)
@@ -109,6 +181,17 @@ TEST(a_backend_gives_way_while_another_one_is_asked)
     CHECK(refusals_ask(&refusals, chat_kind, 102 + refusal_rest_ms));
     refusals_absolve(&refusals, chat_kind, false, 300);
     CHECK(refusals_ask(&refusals, chat_kind, 301));
+}
+
+TEST(a_backend_with_output_of_late_does_not_give_way)
+{
+    struct refusals refusals = {0};
+    produce(&refusals, 5000, 1);
+    refuse(&refusals, 5000);
+    CHECK(refusals_ask(&refusals, chat_kind, 5000));
+    CHECK_EQ(look(&refusals, 5000), REFUSAL_NOTED);
+    CHECK(refusals_ask(&refusals, chat_kind, 8000));
+    CHECK_EQ(look(&refusals, 8000), REFUSAL_ASKED);
 }
 
 TEST(a_request_that_others_refuse_too_absolves)
@@ -204,7 +287,7 @@ TEST(kinds_that_are_out_stay_in_the_table_and_others_make_room)
     struct refusals refusals = {0};
     convict(&refusals, 10);
     for (uint64_t kind = 100; kind < 200; kind++) {
-        CHECK(!refusals_note(&refusals, kind, false, 20 + kind, &rules));
+        CHECK(refusals_note(&refusals, kind, false, 20 + kind, &rules));
     }
     CHECK_EQ(look(&refusals, 20), REFUSAL_OUT);
     CHECK_EQ(refusals_look(&refusals, 199, 300), REFUSAL_NOTED);
