@@ -24,6 +24,9 @@
 // Interim heads before one response; no engine sends more than a few.
 enum { interim_count_max = 64 };
 
+// A whole response may take so long; a client that was refused waits no longer for another one.
+enum { opinion_wait_ms = 60000 };
+
 static struct backend_rules attempt_rules(const struct config *config)
 {
     return (struct backend_rules){
@@ -98,7 +101,7 @@ static void attempt_write_head(struct exchange *x)
 }
 
 // One turn for each portion, since an engine may send a byte at a time.
-static const struct step *attempt_await_output(struct exchange *x)
+static const struct step *attempt_await_more(struct exchange *x)
 {
     bool is_first = x->hop.previewed == 0;
 
@@ -117,8 +120,8 @@ static const struct step *attempt_take_head(struct exchange *x)
 
     if (hop->head->status >= 200) {
         http_head_response_framing(hop->head, x->is_head_request);
-        return verdict_awaits_output(x, hop->head) ? attempt_await_output(x)
-                                                   : relay_begin(x, hop->head);
+        return verdict_awaits_more(x, hop->head) ? attempt_await_more(x)
+                                                 : relay_begin(x, hop->head);
     }
     // We ask for no upgrade.
     if (hop->head->status == 101 || ++hop->interim_count > interim_count_max) {
@@ -149,7 +152,8 @@ const struct step *attempt_run(struct exchange *x)
     case HOP_CONNECTED:
         attempt_write_head(x);
         x->request->attempts += !hop->is_fresh;
-        exchange_wait(x, WAIT_BACKEND, config->timeouts.first_byte);
+        exchange_wait(x, WAIT_BACKEND,
+                      x->kept.status != 0 ? refusal_ask_ms : config->timeouts.first_byte);
         return &step_attempt;
     case HOP_SENT:
         account_sent(x);
@@ -164,10 +168,30 @@ const struct step *attempt_run(struct exchange *x)
     case HOP_FAILED:
         return x->step->backend_gone(x);
     case HOP_STARVED:
+        if (x->kept.status != 0) {
+            return refusal_pass(x);
+        }
         attempt_end(x, false);
         return respond_problem(x, HTTP_PROBLEM_OVERLOADED, slice_str(hop->missing));
     }
     ASSERT(false);
+    return NULL;
+}
+
+// The client of a kept refusal waits for another backend, for as long as that one seems well.
+static const struct step *attempt_expire_opinion(struct exchange *x)
+{
+    uint64_t now_ms = loop_now_ms(x->worker->loop);
+    uint32_t first_byte_ms = x->worker->config->timeouts.first_byte;
+    uint64_t waited_ms = now_ms - x->hop.begun_ms;
+
+    if (first_byte_ms != 0 && waited_ms >= first_byte_ms) {
+        return retry_after(x, HOP_FIRST_BYTE_TIMEOUT);
+    }
+    if (waited_ms >= opinion_wait_ms || backend_tier(x->hop.backend, now_ms) == BACKEND_DOWN) {
+        return refusal_pass(x);
+    }
+    exchange_wait(x, WAIT_BACKEND, refusal_ask_ms);
     return NULL;
 }
 
@@ -179,6 +203,9 @@ const struct step *attempt_expire(struct exchange *x)
         return &step_attempt;
     }
     bool is_connecting = x->hop.stage == HOP_CONNECTING;
+    if (!is_connecting && x->kept.status != 0) {
+        return attempt_expire_opinion(x);
+    }
     return retry_after(x, is_connecting ? HOP_CONNECT_TIMEOUT : HOP_FIRST_BYTE_TIMEOUT);
 }
 

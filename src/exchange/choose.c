@@ -61,6 +61,9 @@ static void choose_ask_usage(struct exchange *x, const struct prompt *prompt)
 
 static const struct step *choose_none(struct exchange *x)
 {
+    if (x->kept.status != 0) {
+        return refusal_pass(x);
+    }
     if (x->request->tried.count > 0) {
         return respond_problem(x, HTTP_PROBLEM_UNREACHABLE, no_detail);
     }
@@ -86,21 +89,17 @@ const struct step *choose_run(struct exchange *x)
     }
     account_model(x, request.served);
     request.is_second = x->refuser != 0;
-    if (x->request->tried.only != 0) {
-        request.kind = 0; // its refusal has been counted
-    }
     ASSERT(x->hop.observer == NULL); // it would read the decision that is overwritten now
     switch (route_choose(worker->route, worker->view, &request, &x->request->tried,
                          loop_now_us(worker->loop), &choice)) {
     case ROUTE_CHOSEN:
         break;
     case ROUTE_NO_SUCH_MODEL:
-        return respond_no_such_model(x, request.model);
+        return x->kept.status != 0 ? refusal_pass(x) : respond_no_such_model(x, request.model);
     case ROUTE_NO_BACKEND:
-        return retry_at_refuser(x) ? &step_choose : choose_none(x);
+        return choose_none(x);
     }
     ASSERT(choice.backend != NULL && x->hop.upstream == NULL);
-    x->request->tried.only = 0;
     x->hop = (struct hop){
         .worker = worker,
         .wake = exchange_wake,

@@ -166,6 +166,9 @@ static const struct step *exchange_expire_request(struct exchange *x)
     if (x->response.has_begun) {
         return relay_broken(x, HTTP_PROBLEM_REQUEST_TIMEOUT);
     }
+    if (x->kept.status != 0) {
+        return refusal_pass(x);
+    }
     attempt_end(x, false);
     return respond_problem(x, HTTP_PROBLEM_REQUEST_TIMEOUT, (struct slice){0});
 }
@@ -212,6 +215,7 @@ static void exchange_release(struct exchange *x)
     exchange_drop_request(x);
     buffer_put(worker, &x->response.head);
     buffer_put(worker, &x->response.out);
+    refusal_drop(x);
     if (x->is_counted) {
         atomic_fetch_sub_explicit(&worker->proxy->in_flight, 1, memory_order_relaxed);
     }

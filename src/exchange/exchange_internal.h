@@ -80,6 +80,13 @@ struct response {
     bool is_lingering; // the request was not read to its end
 };
 
+// A refusal that waits while another backend is asked about it.
+struct kept_refusal {
+    struct buffer head; // as the client gets it
+    struct buffer body;
+    uint16_t status; // 0: none is kept
+};
+
 struct exchange {
     const struct step *step;
     struct worker *worker;
@@ -97,6 +104,7 @@ struct exchange {
 
     uint64_t prompt_hash; // of a response that may show a prompt to be harmless; else 0
     uint64_t refuser;     // the id of the backend whose refusal another one is asked about; or 0
+    struct kept_refusal kept;
 
     struct hop hop; // its response goes to the client
     struct response response;
@@ -153,10 +161,6 @@ const struct step *attempt_starved(struct exchange *x, const char *what);
 // Whether retry.on has the status.
 bool retry_is_for_status(const struct exchange *x, uint16_t status);
 
-// The second opinion about a refusal has failed: the backend that refused is asked again, so that
-// the client gets its response and not the failure of another.  False: it was no such request.
-bool retry_at_refuser(struct exchange *x);
-
 // Whether a failure of that kind may be followed by another attempt; yes spends of the budget.
 bool retry_is_allowed(struct exchange *x, enum hop_failure failure);
 
@@ -173,11 +177,10 @@ const struct step *retry_elsewhere(struct exchange *x);
 const struct step *retry_after(struct exchange *x, enum hop_failure failure);
 
 // The head is known, and its framing.  Whether the response of a suspect backend should not begin
-// before it shows output (preview.h).
-bool verdict_awaits_output(struct exchange *x, const struct http_head *head);
+// before it shows output or is complete (preview.h).
+bool verdict_awaits_more(struct exchange *x, const struct http_head *head);
 
-// The head is known.  Whether the response should be dropped, and the request go to another
-// backend: retry_is_allowed has been asked.
+// The head is known.  Whether the response is kept, and the request should go to another backend.
 bool verdict_asks_another(struct exchange *x, const struct http_head *head);
 
 // A portion of the body has been read, and shown to the observer.
@@ -188,6 +191,14 @@ void verdict_output(struct exchange *x);
 
 // The response of the backend is complete.
 void verdict_end(struct exchange *x);
+
+// Keeps the response, which is complete in the hop's buffer, while another backend is asked.  False:
+// memory is short.
+bool refusal_keep(struct exchange *x, const struct http_head *head);
+// Another response takes its place; idempotent.
+void refusal_drop(struct exchange *x);
+// The client gets it after all.  Ends the attempt at the other backend.
+const struct step *refusal_pass(struct exchange *x);
 
 // The head of the response is complete: passes it on, with the part of the body that came with it.
 const struct step *relay_begin(struct exchange *x, struct http_head *head);

@@ -43,6 +43,10 @@ static enum preview preview_data(struct worker *worker, enum prompt_api api,
 {
     struct output output = {0};
     bool is_opaque;
+
+    if (head->status >= 300) {
+        return is_whole ? PREVIEW_NOTHING : PREVIEW_MORE;
+    }
     enum observer_watch watch =
         observer_watch_for(api, head, head->framing == HTTP_CHUNKED, &is_opaque);
 

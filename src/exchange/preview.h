@@ -5,7 +5,8 @@
 //
 // A faulty engine may refuse behind a 200: by an empty body, or by a stream of a role and an error.
 // Once the 200 has gone to the client, another backend can no longer be asked.  So the response of
-// a suspect backend (fleet/refusals.h) waits until it shows output or ends without any.
+// a suspect backend (fleet/refusals.h) waits until it shows output or ends without any.  A refusal
+// by status waits for its end, so that it can be kept while another backend is asked.
 #pragma once
 
 #include "api/prompt.h"

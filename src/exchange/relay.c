@@ -47,14 +47,6 @@ static bool relay_is_fault(uint16_t status)
     return status >= 500 && status != 501 && status != 503;
 }
 
-static bool relay_is_retried(struct exchange *x, uint16_t status)
-{
-    if (retry_is_for_status(x, status) && retry_is_allowed(x, HOP_BAD_STATUS)) {
-        return true;
-    }
-    return (relay_is_fault(status) || relay_is_busy(status)) && retry_at_refuser(x);
-}
-
 // The backend asks for a pause.
 static void relay_note_busy(struct exchange *x, const struct http_head *head)
 {
@@ -192,15 +184,18 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
         relay_note_busy(x, head);
     }
     x->hop.is_fault = relay_is_fault(head->status);
-    if (relay_is_retried(x, head->status)) {
+    bool is_retried = retry_is_for_status(x, head->status) && retry_is_allowed(x, HOP_BAD_STATUS);
+    bool is_failure = x->hop.is_fault || relay_is_busy(head->status);
+    if (is_retried || (is_failure && x->kept.status != 0)) {
         if (x->hop.is_fault) {
             attempt_judge(x, BACKEND_FAULT);
         }
-        return retry_elsewhere(x);
+        return is_retried ? retry_elsewhere(x) : refusal_pass(x);
     }
     if (verdict_asks_another(x, head)) {
         return retry_elsewhere(x);
     }
+    refusal_drop(x);
     if (x->response.head.bytes == NULL && !buffer_take(worker, &x->response.head)) {
         exchange_abort(x);
         return NULL;

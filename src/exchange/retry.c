@@ -87,16 +87,6 @@ bool retry_is_for_status(const struct exchange *x, uint16_t status)
     return false;
 }
 
-bool retry_at_refuser(struct exchange *x)
-{
-    if (x->refuser == 0 || x->request->tried.count == route_tried_max) {
-        return false;
-    }
-    x->request->tried.only = x->refuser;
-    x->refuser = 0;
-    return true;
-}
-
 // Full jitter: many requests that failed together do not come back together.
 static const struct step *retry_back_off(struct exchange *x)
 {
@@ -242,8 +232,8 @@ const struct step *retry_after(struct exchange *x, enum hop_failure failure)
     if (retry_is_allowed(x, failure)) {
         return retry_elsewhere(x);
     }
-    if (retry_at_refuser(x)) {
-        return retry_elsewhere(x);
+    if (x->kept.status != 0) {
+        return refusal_pass(x);
     }
     attempt_end(x, false);
     return respond_problem(x, failures[failure].problem, (struct slice){0});

@@ -145,14 +145,14 @@ static bool verdict_note(struct exchange *x, uint64_t now_ms)
 static bool verdict_previews(const struct exchange *x, const struct http_head *head)
 {
     const struct hop *hop = &x->hop;
-    bool has_end = head->framing == HTTP_CHUNKED || head->framing == HTTP_LENGTH;
+    bool may_refuse = head->status < 300 || is_refusing_status(head->status);
 
-    return hop->kind != 0 && x->refuser == 0 && head->status < 300 && has_end &&
+    return hop->kind != 0 && x->refuser == 0 && may_refuse && head->framing != HTTP_UNTIL_CLOSE &&
            !hop->preview_is_over && hop->stage == HOP_AWAITING &&
            refusals_are_suspect(&hop->backend->refusals, hop->kind);
 }
 
-bool verdict_awaits_output(struct exchange *x, const struct http_head *head)
+bool verdict_awaits_more(struct exchange *x, const struct http_head *head)
 {
     struct hop *hop = &x->hop;
     struct slice bytes = buffer_slice(&hop->receiving);
@@ -164,6 +164,14 @@ bool verdict_awaits_output(struct exchange *x, const struct http_head *head)
     }
     hop->shows_nothing = preview == PREVIEW_NOTHING;
     return preview == PREVIEW_MORE;
+}
+
+static bool verdict_may_ask(const struct exchange *x)
+{
+    // Other paths may change an engine, and would change two.
+    bool may_repeat = x->request->reading.prompt.api != PROMPT_OTHER;
+    // The refusal is kept whole, and behind no interim head that the client has still to read.
+    return may_repeat && x->refuser == 0 && x->hop.shows_nothing && x->response.head.bytes == NULL;
 }
 
 bool verdict_asks_another(struct exchange *x, const struct http_head *head)
@@ -179,10 +187,8 @@ bool verdict_asks_another(struct exchange *x, const struct http_head *head)
     }
     x->hop.is_clients_fault = is_clients_status(head->status);
     bool is_suspect = verdict_note(x, now_ms);
-    // Other paths may change an engine, and would change two.
-    bool may_repeat = x->request->reading.prompt.api != PROMPT_OTHER;
-    if (is_suspect && may_repeat && x->refuser == 0 && retry_is_allowed(x, HOP_REFUSED) &&
-        refusals_ask(&x->hop.backend->refusals, x->hop.kind, now_ms)) {
+    if (is_suspect && verdict_may_ask(x) && retry_is_allowed(x, HOP_REFUSED) &&
+        refusals_ask(&x->hop.backend->refusals, x->hop.kind, now_ms) && refusal_keep(x, head)) {
         x->refuser = x->hop.backend->id;
         attempt_judge(x, BACKEND_RESPONDING);
         return true;

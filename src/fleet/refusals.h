@@ -9,12 +9,13 @@
 // same request, and its output is the proof:
 //
 //     output         the share of refusals falls
-//     refusal        it rises; from refusal_suspect on the backend is suspect: the refusal is not
-//                    passed on, and another backend gets the request.  To see refusals behind a
-//                    200 in time, its responses wait until they show output (exchange/preview.h)
+//     refusal        it rises; from refusal_suspect on the backend is suspect: the refusal is kept
+//                    (exchange/kept_refusal.c), and another backend gets the request.  To see
+//                    refusals behind a 200 in time, its responses wait until they show output
+//                    (exchange/preview.h)
 //       also there   the request is to blame: the share is zero again
 //       output       a proof; after refusal_proofs of them the backend is out for this kind
-//       failure      nothing: the first backend gets the request again, and its response passes on
+//       failure      nothing: the refusal passes on
 //     out            for eject_time, twice as long each time in a row; then one request on trial
 //
 // While the other backend is asked, this one counts as busy, for at most refusal_ask_ms, unless it

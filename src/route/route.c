@@ -185,9 +185,6 @@ void route_try_gone(struct route_tried *tried, const struct backend *backend)
 bool route_was_tried(const struct route_tried *tried, const struct backend *backend)
 {
     ASSERT(tried->count <= route_tried_max);
-    if (tried->only != 0) {
-        return backend->id != tried->only;
-    }
     for (uint32_t i = 0; i < tried->count; i++) {
         bool is_gone = (tried->gone >> i & 1) != 0;
         if (tried->ids[i] == (is_gone ? backend->server : backend->id)) {

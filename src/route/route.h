@@ -84,7 +84,6 @@ struct route_tried {
     uint64_t ids[route_tried_max];
     uint32_t count;
     uint32_t gone; // bit i: ids[i] stands for a server that is gone, with all of its ranks
-    uint64_t only; // the id of the one backend that is left to try; 0: all that were not tried
 };
 
 enum route_verdict {

@@ -260,18 +260,6 @@ TEST(no_rank_of_a_server_that_is_gone_is_tried)
     tear_down();
 }
 
-TEST(the_only_backend_that_is_left_is_chosen_though_it_was_tried)
-{
-    set_up(&policy_round_robin);
-    const char *first = choose("m", 0);
-    tried.only = tried.ids[0];
-    CHECK_STR(choose("m", 0), first);
-    CHECK_STR(choose("m", 0), first);
-    tried.only = 0;
-    CHECK(strcmp(choose("m", 0), first) != 0);
-    tear_down();
-}
-
 TEST(a_request_without_a_model_may_go_to_any_backend)
 {
     set_up(&policy_round_robin);
