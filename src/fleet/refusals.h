@@ -117,7 +117,8 @@ bool refusals_prove(struct refusals *refusals, uint64_t kind, uint64_t now_ms,
 bool refusals_are_suspect(const struct refusals *refusals, uint64_t kind);
 
 // For a request that cannot go to another backend: whether nearly all responses of late were
-// refusals, and no request was to blame, so that output elsewhere for the same kind is proof enough.
+// refusals, and no request was to blame, so that output elsewhere for the same kind is proof
+// enough.
 bool refusals_are_usual(const struct refusals *refusals, uint64_t kind, uint64_t now_ms);
 // Whether it has had output of the kind within refusal_fresh_ms, and hardly refuses.
 bool refusals_are_rare(const struct refusals *refusals, uint64_t kind, uint64_t now_ms);

@@ -48,8 +48,8 @@ void prompt_keys_fini(struct prompt_keys *keys)
 // The shortest context in use is longer than a body of this size.
 enum { short_body_size = 16384 };
 
-// Engines refuse by what they serve: a path, a model, streams or whole responses, tools, and prompts
-// that fit their context.  So the doubling of a long body is part of the kind.
+// Engines refuse by what they serve: a path, a model, streams or whole responses, tools, and
+// prompts that fit their context.  So the doubling of a long body is part of the kind.
 static uint64_t request_kind(const struct route_input *input, const struct prompt *prompt)
 {
     if (input->path.size == 0) {

@@ -498,7 +498,8 @@ const claims = {
     await page.locator("#pause").click();
     const before = await list();
     await tell("request");
-    await page.locator("#held").getByText("3 new").waitFor(); // all: a late one would move the list below
+    // All three: a late one would move the list below.
+    await page.locator("#held").getByText("3 new").waitFor();
     assert.equal(await textOf(page, "#pause"), "Resume");
     assert.deepEqual(await list(), before, "the list stands still");
     await page.locator("#pause").click();

@@ -39,7 +39,7 @@ static bool serve(uint32_t index, const char *response)
     return is_served;
 }
 
-// What the client gets is that status, and a body that ends with those bytes.
+// The client gets that status, and then those bytes.
 static bool gets(const char *status, const char *rest)
 {
     char head[2048] = "";
