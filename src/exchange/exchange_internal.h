@@ -180,7 +180,8 @@ const struct step *retry_after(struct exchange *x, enum hop_failure failure);
 // before it shows output or is complete (preview.h).
 bool verdict_awaits_more(struct exchange *x, const struct http_head *head);
 
-// The head is known.  Whether the response is kept, and the request should go to another backend.
+// The head is known.  Whether the response is kept, and the request should go to another
+// backend.
 bool verdict_asks_another(struct exchange *x, const struct http_head *head);
 
 // A portion of the body has been read, and shown to the observer.
@@ -192,8 +193,8 @@ void verdict_output(struct exchange *x);
 // The response of the backend is complete.
 void verdict_end(struct exchange *x);
 
-// Keeps the response, which is complete in the hop's buffer, while another backend is asked.  False:
-// memory is short.
+// Keeps the response, which is complete in the hop's buffer, while another backend is asked.
+// False: memory is short.
 bool refusal_keep(struct exchange *x, const struct http_head *head);
 // Another response takes its place; idempotent.
 void refusal_drop(struct exchange *x);

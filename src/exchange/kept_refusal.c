@@ -2,8 +2,8 @@
 //
 // A refusal that waits while another backend is asked about it (fleet/refusals.h).
 //
-// It is kept as the client will get it, head and body, in two buffers, so that it can pass on at any
-// time: when the other backend fails, hangs, or the time of the request is over.  So a second
+// It is kept as the client will get it, head and body, in two buffers, so that it can pass on at
+// any time: when the other backend fails or hangs, or the time of the request is over.  So a second
 // opinion never makes a response worse, and the backend that refused is not asked again.
 
 #include "base/base.h"

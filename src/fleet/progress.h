@@ -4,8 +4,9 @@
 //
 // An engine that hangs keeps its connections and passes its probes.  Its requests produce neither a
 // token nor an end, and each one takes new requests' place in no queue that we see.  So the time
-// since its last output counts, by its own usual pace.  A first token shows only that prefill works:
-// while streams have begun, the clock is that of outputs that follow an earlier one, and of ends.
+// since its last output counts, by its own usual pace.  A first token shows only that prefill
+// works: while streams have begun, the clock is that of outputs that follow an earlier one, and of
+// ends.
 //
 //     streams in flight    8 times its longest gap between two outputs of late, at least 2 s if
 //                          one of them has begun, else at least the configured time
