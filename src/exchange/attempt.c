@@ -188,6 +188,9 @@ static const struct step *attempt_expire_opinion(struct exchange *x)
     if (first_byte_ms != 0 && waited_ms >= first_byte_ms) {
         return retry_after(x, HOP_FIRST_BYTE_TIMEOUT);
     }
+    if (backend_tier(x->hop.backend, now_ms) == BACKEND_DOWN && retry_is_allowed(x, HOP_REFUSED)) {
+        return retry_elsewhere(x);
+    }
     if (waited_ms >= opinion_wait_ms || backend_tier(x->hop.backend, now_ms) == BACKEND_DOWN) {
         return refusal_pass(x);
     }

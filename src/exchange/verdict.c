@@ -103,8 +103,8 @@ static void verdict_refused(struct exchange *x, uint64_t now_ms)
         // Two backends refuse the same request: it is to blame.
         struct backend *first = find_backend(x, x->refuser);
         if (first != NULL) {
-            bool rests = refusals_has_output(&backend->refusals, x->hop.kind, now_ms);
-            refusals_absolve(&first->refusals, x->hop.kind, rests, now_ms);
+            bool has_output = refusals_has_output(&backend->refusals, x->hop.kind, now_ms);
+            refusals_absolve(&first->refusals, x->hop.kind, has_output, now_ms);
             show_refusals(first);
         }
     } else if (!x->hop.is_clients_fault && x->worker->config->health.eject_failures > 0 &&

@@ -62,6 +62,7 @@ static void refusal_clear(struct refusal_record *row)
     STORE(row->out_until_ms, 0);
     STORE(row->asked_until_ms, 0);
     STORE(row->rests_until_ms, 0);
+    STORE(row->blamed_ms, 0);
     STORE(row->share, 0);
     STORE(row->proofs, 0);
     STORE(row->ejections, 0);
@@ -106,6 +107,13 @@ static bool is_half_open(const struct refusal_record *row, uint64_t now_ms)
     return out_until_ms != 0 && now_ms >= out_until_ms;
 }
 
+// It has had output of the kind a moment ago: hardly a black hole.
+static bool is_producing(const struct refusal_record *row, uint64_t now_ms)
+{
+    uint64_t output_ms = LOAD(row->output_ms);
+    return output_ms != 0 && now_ms < output_ms + refusal_ask_ms;
+}
+
 enum refusal_state refusals_look(const struct refusals *refusals, uint64_t kind, uint64_t now_ms)
 {
     if (!LOAD(refusals->any)) {
@@ -123,9 +131,7 @@ enum refusal_state refusals_look(const struct refusals *refusals, uint64_t kind,
     if (out_until_ms == 0 && is_barren) {
         return REFUSAL_OUT;
     }
-    uint64_t output_ms = LOAD(row->output_ms);
-    bool had_output = output_ms != 0 && now_ms < output_ms + refusal_ask_ms;
-    if (now_ms < LOAD(row->asked_until_ms) && !had_output) {
+    if (now_ms < LOAD(row->asked_until_ms) && !is_producing(row, now_ms)) {
         return REFUSAL_ASKED;
     }
     bool is_recent = now_ms < LOAD(row->refused_ms) + refusal_noted_ms;
@@ -258,14 +264,19 @@ bool refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms)
     return true;
 }
 
-void refusals_absolve(struct refusals *refusals, uint64_t kind, bool rests, uint64_t now_ms)
+void refusals_absolve(struct refusals *refusals, uint64_t kind, bool has_output, uint64_t now_ms)
 {
     struct refusal_record *row = refusals_find(refusals, kind);
 
     if (row == NULL) {
         return;
     }
-    if (rests) {
+    // Of two backends only the other one has output: this one's other refusals stay.
+    bool is_clear = !has_output || is_producing(row, now_ms);
+    if (has_output) {
+        STORE(row->blamed_ms, now_ms);
+    }
+    if (has_output && is_clear) {
         STORE(row->rests_until_ms, now_ms + refusal_rest_ms);
     }
     STORE(row->asked_until_ms, 0);
@@ -277,7 +288,8 @@ void refusals_absolve(struct refusals *refusals, uint64_t kind, bool rests, uint
         return;
     }
     if (LOAD(row->out_until_ms) == 0) {
-        STORE(row->share, 0);
+        float before = (LOAD(row->share) - refusal_weight) / (1 - refusal_weight);
+        STORE(row->share, is_clear || before < refusal_forgotten ? 0 : before);
         refusals_settle(refusals);
     }
 }
@@ -316,8 +328,8 @@ bool refusals_are_usual(const struct refusals *refusals, uint64_t kind, uint64_t
     if (row == NULL || LOAD(row->out_until_ms) != 0 || LOAD(row->share) < refusal_usual) {
         return false;
     }
-    uint64_t rests_until_ms = LOAD(row->rests_until_ms);
-    bool was_absolved = rests_until_ms != 0 && now_ms < rests_until_ms + refusal_fresh_ms;
+    uint64_t blamed_ms = LOAD(row->blamed_ms);
+    bool was_absolved = blamed_ms != 0 && now_ms < blamed_ms + refusal_fresh_ms;
     return !was_absolved && now_ms >= LOAD(row->asked_until_ms);
 }
 

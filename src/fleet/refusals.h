@@ -13,7 +13,8 @@
 //                    (exchange/kept_refusal.c), and another backend gets the request.  To see
 //                    refusals behind a 200 in time, its responses wait until they show output
 //                    (exchange/preview.h)
-//       also there   the request is to blame: the share is zero again
+//       also there   the request is to blame: the share is zero again.  If only the other backend has
+//                    had output of late, just this refusal is taken back
 //       output       a proof; after refusal_proofs of them the backend is out for this kind
 //       failure      nothing: the refusal passes on
 //     out            for eject_time, twice as long each time in a row; then one request on trial
@@ -47,8 +48,8 @@ enum {
     // A backend that has refused is not asked for a second opinion for so long.  For ever would
     // be wrong: while black holes draw all traffic, a good one could not clear itself.
     refusal_noted_ms = 2000,
-    // After a request that was to blame, no other is asked about for so long: a client's bad
-    // requests must not double the load.
+    // After a request that was to blame, no other is asked about for so long, if the backend has
+    // had output within refusal_ask_ms: a client's bad requests must not double the load.
     refusal_rest_ms = 50,
     // Output that is older than this says nothing of the backend today.
     refusal_fresh_ms = 10000,
@@ -60,6 +61,7 @@ struct refusal_record {
     atomic_uint_fast64_t out_until_ms;   // 0: in
     atomic_uint_fast64_t asked_until_ms; // another backend is asked
     atomic_uint_fast64_t rests_until_ms; // no other backend is asked
+    atomic_uint_fast64_t blamed_ms;      // a request was to blame; 0: never
     _Atomic float share;                 // of refusals, 0 to 1
     atomic_uint proofs;
     atomic_uint ejections; // in a row
@@ -105,9 +107,9 @@ bool refusals_note(struct refusals *refusals, uint64_t kind, bool on_trial, uint
 // Another backend is asked from now on; false: a request has just been to blame.
 bool refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms);
 
-// It refused too.  `rests`: it has output of this kind of late, so the request is to blame,
-// and no other backend is asked for a while.
-void refusals_absolve(struct refusals *refusals, uint64_t kind, bool rests, uint64_t now_ms);
+// It refused too.  `has_output`: it has output of this kind of late, so the request is to blame, and
+// no other backend is asked for a while, if this one has output too.
+void refusals_absolve(struct refusals *refusals, uint64_t kind, bool has_output, uint64_t now_ms);
 
 // It produced output.  Whether this backend is out from now on.
 bool refusals_prove(struct refusals *refusals, uint64_t kind, uint64_t now_ms,

@@ -87,8 +87,8 @@ TEST(refusals_are_not_usual_while_another_backend_is_asked_or_soon_after_a_reque
     for (int i = 0; i < 20; i++) {
         refuse(&refusals, 20);
     }
-    CHECK(!refusals_are_usual(&refusals, chat_kind, 20 + refusal_fresh_ms));
-    CHECK(refusals_are_usual(&refusals, chat_kind, 20 + refusal_rest_ms + refusal_fresh_ms));
+    CHECK(!refusals_are_usual(&refusals, chat_kind, 19 + refusal_fresh_ms));
+    CHECK(refusals_are_usual(&refusals, chat_kind, 20 + refusal_fresh_ms));
 }
 
 TEST(refusals_are_rare_where_output_is_fresh_and_few_are_refused)
@@ -175,12 +175,29 @@ TEST(a_backend_gives_way_while_another_one_is_asked)
     CHECK(refusals_ask(&refusals, chat_kind, 100));
     CHECK_EQ(look(&refusals, 100 + refusal_ask_ms - 1), REFUSAL_ASKED);
     CHECK_EQ(look(&refusals, 100 + refusal_ask_ms), REFUSAL_NONE);
-    CHECK(refusals_ask(&refusals, chat_kind, 101)); // about another request
-    refusals_absolve(&refusals, chat_kind, true, 102);
-    CHECK(!refusals_ask(&refusals, chat_kind, 102 + refusal_rest_ms - 1));
-    CHECK(refusals_ask(&refusals, chat_kind, 102 + refusal_rest_ms));
-    refusals_absolve(&refusals, chat_kind, false, 300);
-    CHECK(refusals_ask(&refusals, chat_kind, 301));
+}
+
+TEST(after_a_request_that_was_to_blame_no_backend_is_asked_about_the_next)
+{
+    struct refusals refusals = {0};
+    produce(&refusals, 5000, 1);
+    CHECK(!refuse(&refusals, 5001));
+    refusals_absolve(&refusals, chat_kind, true, 5002);
+    CHECK(!refuse(&refusals, 5003));
+    CHECK(!refusals_ask(&refusals, chat_kind, 5002 + refusal_rest_ms - 1));
+    CHECK(refusals_ask(&refusals, chat_kind, 5002 + refusal_rest_ms));
+    refusals_absolve(&refusals, chat_kind, false, 6000);
+    CHECK(refusals_ask(&refusals, chat_kind, 6001));
+}
+
+TEST(a_bad_request_does_not_clear_a_backend_without_output)
+{
+    struct refusals refusals = {0};
+    refuse(&refusals, 10);
+    CHECK(refuse(&refusals, 10));
+    refusals_absolve(&refusals, chat_kind, true, 11);
+    CHECK(refuse(&refusals, 12));
+    CHECK(refusals_ask(&refusals, chat_kind, 12));
 }
 
 TEST(a_backend_with_output_of_late_does_not_give_way)
@@ -200,7 +217,7 @@ TEST(a_request_that_others_refuse_too_absolves)
     refuse(&refusals, 10);
     refuse(&refusals, 10);
     CHECK(refusals_ask(&refusals, chat_kind, 100));
-    refusals_absolve(&refusals, chat_kind, true, 11);
+    refusals_absolve(&refusals, chat_kind, false, 11);
     CHECK_EQ(look(&refusals, 11), REFUSAL_NONE);
     CHECK(!refusals_any(&refusals));
     CHECK(!refuse(&refusals, 12));
