@@ -13,8 +13,8 @@
 //                    (exchange/kept_refusal.c), and another backend gets the request.  To see
 //                    refusals behind a 200 in time, its responses wait until they show output
 //                    (exchange/preview.h)
-//       also there   the request is to blame: the share is zero again.  If only the other backend has
-//                    had output of late, just this refusal is taken back
+//       also there   the request is to blame: the share is zero again.  If only the other backend
+//                    has had output of late, just this refusal is taken back
 //       output       a proof; after refusal_proofs of them the backend is out for this kind
 //       failure      nothing: the refusal passes on
 //     out            for eject_time, twice as long each time in a row; then one request on trial
@@ -107,8 +107,8 @@ bool refusals_note(struct refusals *refusals, uint64_t kind, bool on_trial, uint
 // Another backend is asked from now on; false: a request has just been to blame.
 bool refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms);
 
-// It refused too.  `has_output`: it has output of this kind of late, so the request is to blame, and
-// no other backend is asked for a while, if this one has output too.
+// It refused too.  `has_output`: it has output of this kind of late, so the request is to blame,
+// and no other backend is asked for a while, if this one has output too.
 void refusals_absolve(struct refusals *refusals, uint64_t kind, bool has_output, uint64_t now_ms);
 
 // It produced output.  Whether this backend is out from now on.
