@@ -20,6 +20,8 @@ enum {
     evicted_bits_min = 5,
     evicted_bits_max = 16, // 512 KiB
     evicted_share = 256,   // one part in so many of the memory
+    evicted_way_bits = 3,  // a set is a cache line
+    evicted_ways = 1 << evicted_way_bits,
 };
 _Static_assert(1 << place_bits == run_key_max, "a place has room for every key of a run");
 
@@ -54,7 +56,7 @@ struct prefix_ledger *prefix_ledger_create(const struct prefix_ledger_limits *li
     *ledger = (struct prefix_ledger){
         .is_lent = limits->block != NULL,
         .evicted = (_Atomic uint64_t *)(void *)evicted,
-        .evicted_shift = 64 - evicted_bits,
+        .evicted_shift = 64 - (evicted_bits - evicted_way_bits),
     };
     prefix_runs_init(&ledger->runs, (char *)ledger + fixed, memory - fixed, granule_count_max);
     ledger->runs.backend_count = limits->backend_count_max;
@@ -330,23 +332,34 @@ static uint64_t evicted_name(uint64_t key, uint32_t backend)
     return mix_key(key ^ (uint64_t)backend << 32) | 1; // 0 is an empty slot
 }
 
-static _Atomic uint64_t *evicted_slot(const struct prefix_ledger *ledger, uint64_t name)
+// The slot in the set of `name` that has `wanted`, which is that name or 0; NULL: there is none.
+static _Atomic uint64_t *find_evicted(const struct prefix_ledger *ledger, uint64_t name,
+                                      uint64_t wanted)
 {
-    return &ledger->evicted[name >> ledger->evicted_shift];
+    _Atomic uint64_t *set = &ledger->evicted[(name >> ledger->evicted_shift) * evicted_ways];
+    for (uint32_t way = 0; way < evicted_ways; way++) {
+        if (OWN(&set[way]) == wanted) {
+            return &set[way];
+        }
+    }
+    return NULL;
 }
 
 bool prefix_ledger_is_evicted(const struct prefix_ledger *ledger, uint64_t key, uint32_t backend)
 {
     uint64_t name = evicted_name(key, backend);
-    return OWN(evicted_slot(ledger, name)) == name;
+    return find_evicted(ledger, name, name) != NULL;
 }
 
 void prefix_ledger_note_computed(struct prefix_ledger *ledger, uint64_t key, uint32_t backend)
 {
     uint64_t name = evicted_name(key, backend);
-    // The slot may have got another name meanwhile, which stays.
-    atomic_compare_exchange_strong_explicit(evicted_slot(ledger, name), &name, 0,
-                                            memory_order_relaxed, memory_order_relaxed);
+    _Atomic uint64_t *slot = find_evicted(ledger, name, name);
+    if (slot != NULL) {
+        // It may have got another name meanwhile, which stays.
+        atomic_compare_exchange_strong_explicit(slot, &name, 0, memory_order_relaxed,
+                                                memory_order_relaxed);
+    }
 }
 
 static void note_evicted(struct prefix_ledger *ledger, const struct granule *run, uint32_t blocks,
@@ -354,7 +367,15 @@ static void note_evicted(struct prefix_ledger *ledger, const struct granule *run
 {
     for (; blocks != 0; blocks &= blocks - 1) {
         uint64_t name = evicted_name(key_at(run, (uint32_t)__builtin_ctz(blocks)), backend);
-        atomic_store_explicit(evicted_slot(ledger, name), name, memory_order_relaxed);
+        if (find_evicted(ledger, name, name) != NULL) {
+            continue;
+        }
+        _Atomic uint64_t *slot = find_evicted(ledger, name, 0);
+        if (slot == NULL) {
+            uint64_t first = (name >> ledger->evicted_shift) * evicted_ways;
+            slot = &ledger->evicted[first + ledger->evicted_way++ % evicted_ways];
+        }
+        atomic_store_explicit(slot, name, memory_order_relaxed);
     }
 }
 

@@ -27,10 +27,11 @@ struct prefix_ledger {
     struct prefix_runs runs;
     bool is_lent; // the memory is the caller's
 
-    // Recent evictions: hashes of key and backend.  The upper bits of each select its slot, where
-    // it replaces an older one.
+    // Recent evictions: hashes of key and backend.  The upper bits of each select its set, where it
+    // takes an empty place or that of one of eight.
     _Atomic uint64_t *evicted;
     uint32_t evicted_shift;
+    uint32_t evicted_way; // the writer's: the next place in a full set
 
     // Written by the writer, read by anyone.
     struct {

@@ -471,6 +471,26 @@ TEST(a_block_that_left_all_tiers_is_evicted_until_it_is_computed)
     prefix_ledger_destroy(&ledger);
 }
 
+TEST(of_a_thousand_evictions_none_is_forgotten)
+{
+    struct prefix_ledger *ledger = make(plenty);
+    enum { chain_count = 50, key_count = 20 };
+    struct chain chains[chain_count];
+    for (uint32_t i = 0; i < chain_count; i++) {
+        struct spots spots;
+        chains[i] = chain_make(NULL, 0, i + 1, key_count);
+        enter(ledger, 3, &chains[i], (struct span){0, key_count}, &spots);
+        leave(ledger, 3, (struct span){0, key_count}, &spots);
+    }
+    uint32_t remembered = 0;
+    for (uint32_t i = 0; i < chain_count * key_count; i++) {
+        uint64_t key = chains[i / key_count].keys[i % key_count];
+        remembered += prefix_ledger_is_evicted(ledger, key, 3);
+    }
+    CHECK_EQ(remembered, chain_count * key_count);
+    prefix_ledger_destroy(&ledger);
+}
+
 TEST(memory_that_is_too_little_is_refused)
 {
     CHECK(make(500) == NULL);
