@@ -275,10 +275,12 @@ static bool has_items(const struct json_value *list)
 
 // Chat and text completions.
 
-static void note_reasoning(struct notes *notes, const struct json_value *value, void *to)
+// Tokens that are not text of the response.
+static void note_token(struct notes *notes, const struct json_value *value, void *to)
 {
     (void)to;
-    notes->event.has_token |= value->kind == JSON_STRING && value->raw.size > 0;
+    bool is_text = value->kind == JSON_STRING && value->raw.size > 0;
+    notes->event.has_token |= is_text || value->kind == JSON_OBJECT;
 }
 
 // A delta, or a message.  Reasoning is left out: clients do not send it back, and templates drop
@@ -286,8 +288,11 @@ static void note_reasoning(struct notes *notes, const struct json_value *value, 
 static const struct response_member message_members[] = {
     {FIELD("content", note_string, choice_text)},
     {FIELD("tool_calls", note_whole, choice_calls)},
-    {CALL("reasoning_content", note_reasoning)},
-    {CALL("reasoning", note_reasoning)},
+    {CALL("reasoning_content", note_token)},
+    {CALL("reasoning", note_token)},
+    {CALL("function_call", note_token)},
+    {CALL("refusal", note_token)},
+    {CALL("audio", note_token)},
     {0},
 };
 static const struct response_member choice_members[] = {

@@ -127,7 +127,9 @@ static const struct step *attempt_take_head(struct exchange *x)
     if (hop->head->status == 101 || ++hop->interim_count > interim_count_max) {
         return retry_after(x, HOP_INVALID);
     }
-    response_pass_interim(x, hop->head);
+    if (x->kept.status == 0) { // a part of it may have gone when the refusal passes
+        response_pass_interim(x, hop->head);
+    }
     hop_skip_head(hop);
     return &step_attempt;
 }

@@ -327,7 +327,7 @@ void hop_note_output(struct hop *hop, uint64_t now_ms)
         progress_output(&hop->backend->progress, now_ms);
         backend_moved(hop->backend);
     } else {
-        progress_first(&hop->backend->progress, now_ms);
+        progress_first(&hop->backend->progress, hop->begun_ms, now_ms);
         hop->has_begun = true;
     }
 }

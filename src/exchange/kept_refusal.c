@@ -45,8 +45,7 @@ const struct step *refusal_pass(struct exchange *x)
     ASSERT(x->kept.status != 0 && !x->response.has_begun);
     attempt_end(x, false);
     tokenize_release(x); // held if the request expired while its prompt was encoded again
-    // Interim heads of the other backend that the client has not read yet.
-    buffer_put(x->worker, &x->response.head);
+    ASSERT(x->response.head.bytes == NULL); // interim heads do not pass while one is kept
     account_head(x, x->kept.status);
     x->response.head = x->kept.head;
     x->response.out = x->kept.body;

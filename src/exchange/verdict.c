@@ -187,8 +187,10 @@ bool verdict_asks_another(struct exchange *x, const struct http_head *head)
     }
     x->hop.is_clients_fault = is_clients_status(head->status);
     bool is_suspect = verdict_note(x, now_ms);
-    if (is_suspect && verdict_may_ask(x) && retry_is_allowed(x, HOP_REFUSED) &&
-        refusals_ask(&x->hop.backend->refusals, x->hop.kind, now_ms) && refusal_keep(x, head)) {
+    struct refusals *refusals = &x->hop.backend->refusals;
+    if (is_suspect && verdict_may_ask(x) && refusals_may_ask(refusals, x->hop.kind, now_ms) &&
+        retry_is_allowed(x, HOP_REFUSED) && refusal_keep(x, head)) {
+        refusals_ask(refusals, x->hop.kind, now_ms);
         x->refuser = x->hop.backend->id;
         attempt_judge(x, BACKEND_RESPONDING);
         return true;

@@ -33,6 +33,7 @@ static void progress_join_begun(struct progress *progress, uint64_t now_ms)
 {
     if (atomic_fetch_add_explicit(&progress->begun, 1, memory_order_relaxed) == 0) {
         STORE(progress->went_on_ms, now_ms);
+        STORE(progress->excused_ms, 0);
     }
 }
 
@@ -91,21 +92,28 @@ static void progress_learn_gap(struct progress *progress, float gap_ms)
     }
 }
 
-void progress_first(struct progress *progress, uint64_t now_ms)
+void progress_first(struct progress *progress, uint64_t sent_ms, uint64_t now_ms)
 {
-    progress_learn_gap(progress, progress_move(&progress->moved_ms, now_ms));
+    float gap_ms = progress_move(&progress->moved_ms, now_ms);
+    float waited_ms = now_ms > sent_ms ? (float)(now_ms - sent_ms) : 0;
+
+    progress_learn_gap(progress, gap_ms);
+    STORE(progress->excused_ms, LOAD(progress->excused_ms) + fminf(gap_ms, waited_ms));
     progress_join_begun(progress, now_ms);
 }
 
 void progress_output(struct progress *progress, uint64_t now_ms)
 {
-    progress_learn_gap(progress, progress_move(&progress->went_on_ms, now_ms));
+    float gap_ms = progress_move(&progress->went_on_ms, now_ms);
+    progress_learn_gap(progress, fmaxf(gap_ms - LOAD(progress->excused_ms), 0));
+    STORE(progress->excused_ms, 0);
     progress_move(&progress->moved_ms, now_ms);
 }
 
 void progress_whole(struct progress *progress, uint64_t sent_ms, uint64_t now_ms)
 {
     progress_move(&progress->went_on_ms, now_ms);
+    STORE(progress->excused_ms, 0);
     float passed_ms = progress_move(&progress->moved_ms, now_ms);
     float whole_ms = now_ms > sent_ms ? (float)(now_ms - sent_ms) : 0;
     learn_longest(&progress->whole_ms, whole_ms, passed_ms * whole_fade_per_ms);
@@ -134,6 +142,9 @@ uint64_t progress_stalled_ms(const struct progress *progress, const struct progr
 {
     uint64_t moved_ms = progress_moved_ms(progress);
     float still_ms = now_ms > moved_ms ? (float)(now_ms - moved_ms) : 0;
+    if (LOAD(progress->begun) > 0) {
+        still_ms -= fminf(LOAD(progress->excused_ms), (float)limits->configured_ms);
+    }
 
     if (limits->configured_ms == 0 || still_ms < stall_min_ms || progress_requests(progress) == 0) {
         return 0;

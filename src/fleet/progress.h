@@ -6,7 +6,9 @@
 // token nor an end, and each one takes new requests' place in no queue that we see.  So the time
 // since its last output counts, by its own usual pace.  A first token shows only that prefill
 // works: while streams have begun, the clock is that of outputs that follow an earlier one, and of
-// ends.
+// ends.  Engines that schedule prefills first pause their streams meanwhile: each first token
+// excuses the time that its prefill may have taken: since the output before it, but not since
+// before its request was sent; up to the configured time in all.
 //
 //     streams in flight    8 times its longest gap between two outputs of late, at least 2 s if
 //                          one of them has begun, else at least the configured time
@@ -28,6 +30,7 @@
 struct progress {
     _Alignas(64) atomic_uint_fast64_t moved_ms; // the last output, or the first request since idle
     atomic_uint_fast64_t went_on_ms; // the last one but first outputs, or the first stream to begin
+    _Atomic float excused_ms;        // since then, by first outputs
     atomic_uint requests;            // in flight, those that should get output
     atomic_uint streams;             // of them; other responses come as a whole
     atomic_uint begun;               // streams past their first output
@@ -44,8 +47,8 @@ struct progress_request {
 void progress_begin(struct progress *progress, struct progress_request request, uint64_t now_ms);
 void progress_end(struct progress *progress, struct progress_request request);
 
-// The first output of a stream has come; it has begun.
-void progress_first(struct progress *progress, uint64_t now_ms);
+// The first output of a stream has come, to a request that was sent then; it has begun.
+void progress_first(struct progress *progress, uint64_t sent_ms, uint64_t now_ms);
 
 // More output of a stream has come, or its end.
 void progress_output(struct progress *progress, uint64_t now_ms);

@@ -215,6 +215,17 @@ void refusals_note_output(struct refusals *refusals, uint64_t kind, bool on_tria
     }
 }
 
+// Three kinds are proven, this one just now.
+static void refusals_extend_barren(struct refusals *refusals, const struct refusal_record *row)
+{
+    uint64_t until_ms = LOAD(row->out_until_ms);
+
+    if (LOAD(refusals->barren_kinds) >= refusal_kinds &&
+        LOAD(refusals->barren_until_ms) < until_ms) {
+        STORE(refusals->barren_until_ms, until_ms);
+    }
+}
+
 static void refusal_eject(struct refusals *refusals, struct refusal_record *row, uint64_t now_ms,
                           const struct refusal_rules *rules)
 {
@@ -226,10 +237,9 @@ static void refusal_eject(struct refusals *refusals, struct refusal_record *row,
     time_ms = time_ms < rules->eject_time_max_ms ? time_ms : rules->eject_time_max_ms;
     STORE(row->out_until_ms, now_ms + time_ms);
     STORE(row->trial, false);
-    unsigned kinds =
-        atomic_fetch_add_explicit(&refusals->barren_kinds, is_new, memory_order_relaxed) + is_new;
-    if (kinds >= refusal_kinds && LOAD(refusals->barren_until_ms) < now_ms + time_ms) {
-        STORE(refusals->barren_until_ms, now_ms + time_ms);
+    if (is_new) {
+        atomic_fetch_add_explicit(&refusals->barren_kinds, 1, memory_order_relaxed);
+        refusals_extend_barren(refusals, row);
     }
 }
 
@@ -253,15 +263,18 @@ bool refusals_note(struct refusals *refusals, uint64_t kind, bool on_trial, uint
     return on_trial || share >= refusal_suspect || LOAD(refusals->barren_kinds) > 0;
 }
 
-bool refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms)
+bool refusals_may_ask(const struct refusals *refusals, uint64_t kind, uint64_t now_ms)
+{
+    const struct refusal_record *row = refusals_read(refusals, kind);
+    return row != NULL && now_ms >= LOAD(row->rests_until_ms);
+}
+
+void refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms)
 {
     struct refusal_record *row = refusals_find(refusals, kind);
-
-    if (row == NULL || now_ms < LOAD(row->rests_until_ms)) {
-        return false;
+    if (row != NULL) {
+        STORE(row->asked_until_ms, now_ms + refusal_ask_ms);
     }
-    STORE(row->asked_until_ms, now_ms + refusal_ask_ms);
-    return true;
 }
 
 void refusals_absolve(struct refusals *refusals, uint64_t kind, bool has_output, uint64_t now_ms)
@@ -299,7 +312,11 @@ bool refusals_prove(struct refusals *refusals, uint64_t kind, uint64_t now_ms,
 {
     struct refusal_record *row = refusals_find(refusals, kind);
 
-    if (row == NULL || LOAD(row->out_until_ms) != 0) {
+    if (row == NULL) {
+        return false;
+    }
+    if (LOAD(row->out_until_ms) != 0) { // its trial has failed
+        refusals_extend_barren(refusals, row);
         return false;
     }
     unsigned proofs = atomic_fetch_add_explicit(&row->proofs, 1, memory_order_relaxed) + 1;

@@ -104,8 +104,10 @@ void refusals_note_output(struct refusals *refusals, uint64_t kind, bool on_tria
 bool refusals_note(struct refusals *refusals, uint64_t kind, bool on_trial, uint64_t now_ms,
                    const struct refusal_rules *rules);
 
-// Another backend is asked from now on; false: a request has just been to blame.
-bool refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms);
+// Whether another backend may be asked: not when a request has just been to blame.
+bool refusals_may_ask(const struct refusals *refusals, uint64_t kind, uint64_t now_ms);
+// It is asked from now on.
+void refusals_ask(struct refusals *refusals, uint64_t kind, uint64_t now_ms);
 
 // It refused too.  `has_output`: it has output of this kind of late, so the request is to blame,
 // and no other backend is asked for a while, if this one has output too.

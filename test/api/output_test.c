@@ -5,6 +5,8 @@
 #include "base/base.h"
 #include "test.h"
 
+#include <stdio.h>
+
 static struct output noted(enum prompt_api api, const char *const events[])
 {
     struct output output = {0};
@@ -31,6 +33,20 @@ TEST(text_and_usage_are_an_answer_before_the_response_ends)
                 "{\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\","
                 "\"text\":\"x\"}}")
               .has_answer);
+}
+
+TEST(calls_refusals_of_the_model_and_audio_are_an_answer)
+{
+    static const char *const deltas[] = {
+        "{\"function_call\":{\"name\":\"f\"}}", "{\"refusal\":\"I\"}", "{\"audio\":{\"id\":\"a\"}}",
+        "{\"reasoning\":\"x\"}", "{\"tool_calls\":[{\"index\":0}]}"};
+    for (size_t i = 0; i < ARRAY_COUNT(deltas); i++) {
+        char event[256];
+        snprintf(event, sizeof(event), "{\"choices\":[{\"delta\":%s}]}", deltas[i]);
+        CHECK(NOTED(PROMPT_CHAT, event).has_answer);
+    }
+    CHECK(!NOTED(PROMPT_CHAT, "{\"choices\":[{\"delta\":{\"refusal\":null,\"content\":\"\"}}]}")
+               .has_answer);
 }
 
 TEST(a_role_alone_is_output_of_a_complete_response_only)

@@ -128,3 +128,14 @@ TEST(a_client_that_leaves_takes_it_along)
     client = NULL;
     CHECK(end_opinion(adviser));
 }
+
+TEST(interim_heads_of_the_other_backend_do_not_pass)
+{
+    struct peer *adviser = begin_opinion(SETTINGS);
+    CHECK(adviser != NULL);
+    CHECK(peer_send(adviser, "HTTP/1.1 103 Early\r\nlink: x\r\n\r\n"));
+    CHECK(peer_is_silent(client));
+    peer_reset(adviser);
+    CHECK(gets("HTTP/1.1 400", "refused"));
+    CHECK(end_opinion(NULL));
+}

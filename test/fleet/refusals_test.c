@@ -80,7 +80,8 @@ TEST(refusals_are_not_usual_while_another_backend_is_asked_or_soon_after_a_reque
     for (int i = 0; i < 20; i++) {
         refuse(&refusals, 10);
     }
-    CHECK(refusals_ask(&refusals, chat_kind, 10));
+    CHECK(refusals_may_ask(&refusals, chat_kind, 10));
+    refusals_ask(&refusals, chat_kind, 10);
     CHECK(!refusals_are_usual(&refusals, chat_kind, 10 + refusal_ask_ms - 1));
     CHECK(refusals_are_usual(&refusals, chat_kind, 10 + refusal_ask_ms));
     refusals_absolve(&refusals, chat_kind, true, 20);
@@ -128,6 +129,8 @@ TEST(a_backend_proven_for_three_kinds_is_out_for_all_until_one_has_output)
     uint64_t now_ms = 40 + rules.eject_time_ms;
     CHECK(refusals_begin(&refusals, 1, now_ms, false, &on_trial) && on_trial);
     refusals_note(&refusals, 1, true, now_ms, &rules);
+    CHECK_EQ(refusals_look(&refusals, 77, now_ms), REFUSAL_NONE); // its request may be to blame
+    CHECK(!refusals_prove(&refusals, 1, now_ms, &rules));
     CHECK_EQ(refusals_look(&refusals, 77, now_ms + rules.eject_time_ms), REFUSAL_OUT);
     CHECK(refusals_begin(&refusals, 2, now_ms, false, &on_trial) && on_trial);
     refusals_note_output(&refusals, 2, true, now_ms);
@@ -172,7 +175,8 @@ TEST(a_backend_gives_way_while_another_one_is_asked)
     struct refusals refusals = {0};
     refuse(&refusals, 10);
     refuse(&refusals, 10);
-    CHECK(refusals_ask(&refusals, chat_kind, 100));
+    CHECK(refusals_may_ask(&refusals, chat_kind, 100));
+    refusals_ask(&refusals, chat_kind, 100);
     CHECK_EQ(look(&refusals, 100 + refusal_ask_ms - 1), REFUSAL_ASKED);
     CHECK_EQ(look(&refusals, 100 + refusal_ask_ms), REFUSAL_NONE);
 }
@@ -184,10 +188,12 @@ TEST(after_a_request_that_was_to_blame_no_backend_is_asked_about_the_next)
     CHECK(!refuse(&refusals, 5001));
     refusals_absolve(&refusals, chat_kind, true, 5002);
     CHECK(!refuse(&refusals, 5003));
-    CHECK(!refusals_ask(&refusals, chat_kind, 5002 + refusal_rest_ms - 1));
-    CHECK(refusals_ask(&refusals, chat_kind, 5002 + refusal_rest_ms));
+    CHECK(!refusals_may_ask(&refusals, chat_kind, 5002 + refusal_rest_ms - 1));
+    CHECK(refusals_may_ask(&refusals, chat_kind, 5002 + refusal_rest_ms));
+    refusals_ask(&refusals, chat_kind, 5002 + refusal_rest_ms);
     refusals_absolve(&refusals, chat_kind, false, 6000);
-    CHECK(refusals_ask(&refusals, chat_kind, 6001));
+    CHECK(refusals_may_ask(&refusals, chat_kind, 6001));
+    refusals_ask(&refusals, chat_kind, 6001);
 }
 
 TEST(a_bad_request_does_not_clear_a_backend_without_output)
@@ -197,7 +203,8 @@ TEST(a_bad_request_does_not_clear_a_backend_without_output)
     CHECK(refuse(&refusals, 10));
     refusals_absolve(&refusals, chat_kind, true, 11);
     CHECK(refuse(&refusals, 12));
-    CHECK(refusals_ask(&refusals, chat_kind, 12));
+    CHECK(refusals_may_ask(&refusals, chat_kind, 12));
+    refusals_ask(&refusals, chat_kind, 12);
 }
 
 TEST(a_backend_with_output_of_late_does_not_give_way)
@@ -205,9 +212,11 @@ TEST(a_backend_with_output_of_late_does_not_give_way)
     struct refusals refusals = {0};
     produce(&refusals, 5000, 1);
     refuse(&refusals, 5000);
-    CHECK(refusals_ask(&refusals, chat_kind, 5000));
+    CHECK(refusals_may_ask(&refusals, chat_kind, 5000));
+    refusals_ask(&refusals, chat_kind, 5000);
     CHECK_EQ(look(&refusals, 5000), REFUSAL_NOTED);
-    CHECK(refusals_ask(&refusals, chat_kind, 8000));
+    CHECK(refusals_may_ask(&refusals, chat_kind, 8000));
+    refusals_ask(&refusals, chat_kind, 8000);
     CHECK_EQ(look(&refusals, 8000), REFUSAL_ASKED);
 }
 
@@ -216,7 +225,8 @@ TEST(a_request_that_others_refuse_too_absolves)
     struct refusals refusals = {0};
     refuse(&refusals, 10);
     refuse(&refusals, 10);
-    CHECK(refusals_ask(&refusals, chat_kind, 100));
+    CHECK(refusals_may_ask(&refusals, chat_kind, 100));
+    refusals_ask(&refusals, chat_kind, 100);
     refusals_absolve(&refusals, chat_kind, false, 11);
     CHECK_EQ(look(&refusals, 11), REFUSAL_NONE);
     CHECK(!refusals_any(&refusals));

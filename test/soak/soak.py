@@ -59,8 +59,9 @@ SHOWN_MAX = 12  # examples of each violation
 REPORT_SIZE = 8000  # of a sanitizer's report, in bytes
 # Bytes.  The prefix index and the record of KV events fill up to their limits below (16 MB), and
 # the allocator keeps the peak of the faults.  Sanitizers add shadow memory and keep freed blocks.
-# Growth seen: 13 MB in six minutes of a plain build; 12 MB with asan and 147 MB with tsan in two.
-MEMORY_TOLERANCE = {"plain": 32 << 20, "asan": 80 << 20, "tsan": 256 << 20}
+# Growth seen in ten minutes: 26 MB in a plain build, 23 MB with asan; with tsan, which keeps
+# records of each lock and address, 147 MB in two minutes and 383 MB in ten.
+MEMORY_TOLERANCE = {"plain": 32 << 20, "asan": 80 << 20, "tsan": 512 << 20}
 DESCRIPTOR_TOLERANCE = 8
 # retry.attempts is high, so that only deaths end a request.  Ejections are short, so that engines
 # come back within seconds.
