@@ -65,18 +65,18 @@ TEST(a_role_and_an_error_are_not_output)
 TEST(a_document_with_an_empty_list_is_output_unless_it_has_an_error)
 {
     static const struct {
-        enum prompt_api api;
         const char *document;
+        enum prompt_api api;
         bool is_given;
     } rows[] = {
-        {PROMPT_RESPONSES, "{\"status\":\"queued\",\"output\":[],\"error\":null,\"usage\":null}",
+        {"{\"status\":\"queued\",\"output\":[],\"error\":null,\"usage\":null}", PROMPT_RESPONSES,
          true},
-        {PROMPT_RESPONSES, "{\"status\":\"failed\",\"output\":[],\"error\":{\"code\":\"x\"}}",
+        {"{\"status\":\"failed\",\"output\":[],\"error\":{\"code\":\"x\"}}", PROMPT_RESPONSES,
          false},
-        {PROMPT_MESSAGES, "{\"type\":\"message\",\"content\":[],\"stop_reason\":\"end_turn\"}",
+        {"{\"type\":\"message\",\"content\":[],\"stop_reason\":\"end_turn\"}", PROMPT_MESSAGES,
          true},
-        {PROMPT_MESSAGES, "{\"type\":\"error\",\"error\":{\"type\":\"x\"}}", false},
-        {PROMPT_CHAT, "{\"choices\":[]}", false},
+        {"{\"type\":\"error\",\"error\":{\"type\":\"x\"}}", PROMPT_MESSAGES, false},
+        {"{\"choices\":[]}", PROMPT_CHAT, false},
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         struct output output = {0};

@@ -98,7 +98,7 @@ TEST(first_outputs_of_new_streams_do_not_hide_that_begun_ones_hang)
     struct progress progress = {0};
     progress_begin(&progress, new_stream, 1000);
     uint64_t now_ms = stream(&progress, 1000, 20, 10);
-    for (int i = 1; i <= 4; i++) {
+    for (uint64_t i = 1; i <= 4; i++) {
         progress_begin(&progress, new_stream, now_ms + i * 500);
         progress_first(&progress, now_ms + i * 500 - 30, now_ms + i * 500);
     }
