@@ -64,6 +64,7 @@ static void refusal_clear(struct refusal_record *row)
     STORE(row->rests_until_ms, 0);
     STORE(row->blamed_ms, 0);
     STORE(row->share, 0);
+    STORE(row->run, 0);
     STORE(row->proofs, 0);
     STORE(row->ejections, 0);
     STORE(row->trial, false);
@@ -111,7 +112,7 @@ static bool is_half_open(const struct refusal_record *row, uint64_t now_ms)
 static bool is_producing(const struct refusal_record *row, uint64_t now_ms)
 {
     uint64_t output_ms = LOAD(row->output_ms);
-    return output_ms != 0 && now_ms < output_ms + refusal_ask_ms;
+    return output_ms != 0 && now_ms < output_ms + refusal_ask_ms && LOAD(row->run) < refusal_run;
 }
 
 enum refusal_state refusals_look(const struct refusals *refusals, uint64_t kind, uint64_t now_ms)
@@ -209,6 +210,9 @@ void refusals_note_output(struct refusals *refusals, uint64_t kind, bool on_tria
     if (now_ms >= LOAD(row->output_ms) + output_step_ms) {
         STORE(row->output_ms, now_ms);
     }
+    if (LOAD(row->run) != 0) {
+        STORE(row->run, 0);
+    }
     // Output of a request from before the ejection is not proof of health.
     if (LOAD(row->share) > 0 && (on_trial || LOAD(row->out_until_ms) == 0)) {
         refusal_relent(refusals, row, on_trial);
@@ -256,6 +260,7 @@ bool refusals_note(struct refusals *refusals, uint64_t kind, bool on_trial, uint
     share += (1 - share) * refusal_weight;
     STORE(row->share, share);
     STORE(row->refused_ms, now_ms);
+    atomic_fetch_add_explicit(&row->run, 1, memory_order_relaxed);
     STORE(refusals->any, true);
     if (on_trial && is_half_open(row, now_ms)) {
         refusal_eject(refusals, row, now_ms, rules);

@@ -20,7 +20,7 @@
 //     out            for eject_time, twice as long each time in a row; then one request on trial
 //
 // While the other backend is asked, this one counts as busy, for at most refusal_ask_ms, unless it
-// has had output of the kind as lately.
+// has had output of the kind as lately, and fewer than refusal_run refusals since.
 //
 // Where no other backend can be asked, nearly nothing but refusals is a proof too, if another one
 // has output of the kind and hardly refuses.  It is none while an answer is awaited, or soon after
@@ -44,12 +44,14 @@ enum {
     refusal_kind_count = 32,
     refusal_proofs = 2,
     refusal_kinds = 3,
+    // So many refusals without an output between them are hardly a client's.
+    refusal_run = 8,
     refusal_ask_ms = 2000,
     // A backend that has refused is not asked for a second opinion for so long.  For ever would
     // be wrong: while black holes draw all traffic, a good one could not clear itself.
     refusal_noted_ms = 2000,
-    // After a request that was to blame, no other is asked about for so long, if the backend has
-    // had output within refusal_ask_ms: a client's bad requests must not double the load.
+    // After a request that was to blame, no other is asked about for so long, if the backend seems
+    // well: a client's bad requests must not double the load.
     refusal_rest_ms = 50,
     // Output that is older than this says nothing of the backend today.
     refusal_fresh_ms = 10000,
@@ -63,6 +65,7 @@ struct refusal_record {
     atomic_uint_fast64_t rests_until_ms; // no other backend is asked
     atomic_uint_fast64_t blamed_ms;      // a request was to blame; 0: never
     _Atomic float share;                 // of refusals, 0 to 1
+    atomic_uint run;                     // refusals since the last output
     atomic_uint proofs;
     atomic_uint ejections; // in a row
     atomic_bool trial;     // a trial request is in flight

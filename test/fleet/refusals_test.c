@@ -196,6 +196,25 @@ TEST(after_a_request_that_was_to_blame_no_backend_is_asked_about_the_next)
     refusals_ask(&refusals, chat_kind, 6001);
 }
 
+TEST(bad_requests_do_not_shield_a_backend_that_only_refuses)
+{
+    struct refusals refusals = {0};
+    produce(&refusals, 5000, 1);
+    for (int i = 0; i < refusal_run - 1; i++) {
+        refuse(&refusals, 5001);
+    }
+    refusals_absolve(&refusals, chat_kind, true, 5002);
+    CHECK(!refusals_may_ask(&refusals, chat_kind, 5003));
+    refuse(&refusals, 5100);
+    CHECK(refuse(&refusals, 5100));
+    refusals_absolve(&refusals, chat_kind, true, 5101);
+    CHECK(refusals_may_ask(&refusals, chat_kind, 5102));
+    CHECK(refuse(&refusals, 5102));
+    produce(&refusals, 5103, 1);
+    refusals_absolve(&refusals, chat_kind, true, 5104);
+    CHECK(!refusals_may_ask(&refusals, chat_kind, 5105));
+}
+
 TEST(a_bad_request_does_not_clear_a_backend_without_output)
 {
     struct refusals refusals = {0};
