@@ -170,9 +170,6 @@ const struct step *attempt_run(struct exchange *x)
     case HOP_FAILED:
         return x->step->backend_gone(x);
     case HOP_STARVED:
-        if (x->kept.status != 0) {
-            return refusal_pass(x);
-        }
         attempt_end(x, false);
         return respond_problem(x, HTTP_PROBLEM_OVERLOADED, slice_str(hop->missing));
     }

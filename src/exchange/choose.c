@@ -61,9 +61,6 @@ static void choose_ask_usage(struct exchange *x, const struct prompt *prompt)
 
 static const struct step *choose_none(struct exchange *x)
 {
-    if (x->kept.status != 0) {
-        return refusal_pass(x);
-    }
     if (x->request->tried.count > 0) {
         return respond_problem(x, HTTP_PROBLEM_UNREACHABLE, no_detail);
     }
@@ -95,7 +92,7 @@ const struct step *choose_run(struct exchange *x)
     case ROUTE_CHOSEN:
         break;
     case ROUTE_NO_SUCH_MODEL:
-        return x->kept.status != 0 ? refusal_pass(x) : respond_no_such_model(x, request.model);
+        return respond_no_such_model(x, request.model);
     case ROUTE_NO_BACKEND:
         return choose_none(x);
     }

@@ -166,9 +166,6 @@ static const struct step *exchange_expire_request(struct exchange *x)
     if (x->response.has_begun) {
         return relay_broken(x, HTTP_PROBLEM_REQUEST_TIMEOUT);
     }
-    if (x->kept.status != 0) {
-        return refusal_pass(x);
-    }
     attempt_end(x, false);
     return respond_problem(x, HTTP_PROBLEM_REQUEST_TIMEOUT, (struct slice){0});
 }

@@ -180,8 +180,7 @@ const struct step *retry_after(struct exchange *x, enum hop_failure failure);
 // before it shows output or is complete (preview.h).
 bool verdict_awaits_more(struct exchange *x, const struct http_head *head);
 
-// The head is known.  Whether the response is kept, and the request should go to another
-// backend.
+// The head is known.  Whether the response is kept and the request should go to another backend.
 bool verdict_asks_another(struct exchange *x, const struct http_head *head);
 
 // A portion of the body has been read, and shown to the observer.
@@ -213,7 +212,7 @@ void response_pass_interim(struct exchange *x, const struct http_head *head);
 // The head of the response as the client gets it, in x->response.head, which has a buffer.
 void response_write_head(struct exchange *x, const struct http_head *head);
 
-// Our own response instead of a backend's.
+// Our own response instead of a backend's; but a refusal that is kept passes in its place.
 const struct step *respond_problem(struct exchange *x, enum http_problem problem,
                                    struct slice detail);
 // A 404 that names the models that exist.

@@ -31,6 +31,9 @@ const struct step *respond_problem(struct exchange *x, enum http_problem problem
     uint16_t status = http_problem_status(problem);
 
     ASSERT(!x->response.has_begun && x->hop.backend == NULL);
+    if (x->kept.status != 0) {
+        return refusal_pass(x); // an engine's response is worth more to the client than ours
+    }
     tokenize_release(x); // held if the request expired while its prompt was encoded
     if (x->response.head.bytes == NULL && !buffer_take(worker, &x->response.head)) {
         exchange_abort(x);

@@ -232,9 +232,6 @@ const struct step *retry_after(struct exchange *x, enum hop_failure failure)
     if (retry_is_allowed(x, failure)) {
         return retry_elsewhere(x);
     }
-    if (x->kept.status != 0) {
-        return refusal_pass(x);
-    }
     attempt_end(x, false);
     return respond_problem(x, failures[failure].problem, (struct slice){0});
 }
