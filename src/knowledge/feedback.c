@@ -21,20 +21,9 @@ static void feedback_store(const struct feedback *feedback, enum prefix_residenc
                                                 .keys = keys,
                                                 .key_count = key_count,
                                                 .block_tokens = feedback->block_tokens,
+                                                .prediction = feedback->prediction,
                                                 .now_s = (uint32_t)(now_us / 1000000)});
     }
-}
-
-// The session lives where its last request went.
-static void feedback_move_session(const struct feedback *feedback, uint64_t now_us)
-{
-    uint64_t block = knowledge_session_block(feedback->session_key);
-    uint32_t before = feedback->decision->session_slot;
-
-    if (before != UINT32_MAX && before != feedback->backend->slot) {
-        knowledge_move_session(feedback->knowledge, feedback->sender, block, before);
-    }
-    feedback_store(feedback, PREFIX_PREDICTED, &block, 1, now_us);
 }
 
 void feedback_begin(struct feedback *feedback, const struct feedback_input *input, uint64_t now_us)
@@ -67,11 +56,19 @@ void feedback_begin(struct feedback *feedback, const struct feedback_input *inpu
     feedback->is_predicted =
         chosen->by_events || input->key_count > chosen->matched_blocks + turn_keys;
     if (feedback->is_predicted) {
+        feedback->prediction = knowledge_number(feedback->knowledge, feedback->sender);
         feedback_store(feedback, chosen->by_events ? PREFIX_EXPECTED : PREFIX_PREDICTED,
                        input->keys, input->key_count, now_us);
     }
     if (input->session_key != 0) {
-        feedback_move_session(feedback, now_us);
+        // The session lives where its last request went.
+        uint64_t block = knowledge_session_block(feedback->session_key);
+        knowledge_move_session(feedback->knowledge, feedback->sender, feedback->backend,
+                               &(struct prefix_update){.keys = &block,
+                                                       .key_count = 1,
+                                                       .block_tokens = feedback->block_tokens,
+                                                       .now_s = (uint32_t)(now_us / 1000000)},
+                               decision->session_slot);
     }
 }
 
@@ -158,6 +155,8 @@ void feedback_end(struct feedback *feedback, const uint64_t *keys)
 
     if (feedback->is_predicted && !is_there) {
         feedback->is_predicted = false;
+        uint64_t prediction = feedback->prediction;
+        feedback->prediction = 0; // ended by the withdrawal, not by what is confirmed here
         if (chosen->by_events) {
             // PREFIX_EXPECTED cleared the confirmed bits; set them again.
             feedback_store(feedback, PREFIX_CONFIRMED, keys,
@@ -167,6 +166,7 @@ void feedback_end(struct feedback *feedback, const uint64_t *keys)
         knowledge_withdraw(feedback->knowledge, feedback->sender, feedback->backend,
                            &(struct prefix_update){.keys = keys,
                                                    .key_count = feedback->prompt_keys,
+                                                   .prediction = prediction,
                                                    .from = chosen->matched_blocks});
     }
     load_end(&feedback->backend->load, &feedback->load);

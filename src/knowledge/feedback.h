@@ -41,6 +41,7 @@ struct feedback {
     const struct decision *decision;
     struct load_request load;
     uint64_t session_key;
+    uint64_t prediction; // its number; 0: none
     uint32_t sender;
     uint32_t prompt_keys;
     uint32_t block_tokens;

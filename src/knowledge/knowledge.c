@@ -16,6 +16,7 @@ enum {
     misses_in_a_row = 3,
     young_misses_in_a_row = 2,
     audit_tokens_min = 64, // fewer reported tokens prove nothing
+    merge_tries_max = 1000, // the thread that has the role may be kept from running for a while
 };
 
 struct knowledge_slot {
@@ -29,6 +30,7 @@ struct knowledge_slot {
 struct knowledge {
     struct prefix_index *index;
     struct prefix_updates *updates;
+    struct prefix_tap *tap;       // may be NULL
     struct prefix_ledger *ledger; // may be NULL
     struct knowledge_slot *slots;
     uint32_t slot_count;
@@ -57,6 +59,7 @@ struct knowledge *knowledge_create(const struct knowledge_options *options)
     knowledge->updates = knowledge->index == NULL
                              ? NULL
                              : prefix_updates_create(knowledge->index, options->sender_count);
+    knowledge->tap = options->is_tapped ? prefix_tap_create(options->sender_count) : NULL;
     knowledge->ledger = NULL;
     if (options->ledger_memory > 0) {
         knowledge->ledger = prefix_ledger_create(&(struct prefix_ledger_limits){
@@ -69,7 +72,8 @@ struct knowledge *knowledge_create(const struct knowledge_options *options)
         traffic_init(&knowledge->traffic[i]);
     }
     bool has_ledger = options->ledger_memory == 0 || knowledge->ledger != NULL;
-    if (knowledge->slots == NULL || knowledge->updates == NULL || !has_ledger) {
+    bool has_tap = !options->is_tapped || knowledge->tap != NULL;
+    if (knowledge->slots == NULL || knowledge->updates == NULL || !has_ledger || !has_tap) {
         knowledge_destroy(&knowledge);
     }
     return knowledge;
@@ -83,6 +87,7 @@ void knowledge_destroy(struct knowledge **knowledge_ptr)
     if (knowledge == NULL) {
         return;
     }
+    prefix_tap_destroy(&knowledge->tap);
     prefix_updates_destroy(&knowledge->updates);
     prefix_index_destroy(&knowledge->index);
     prefix_ledger_destroy(&knowledge->ledger);
@@ -103,6 +108,27 @@ const struct prefix_index *knowledge_index(const struct knowledge *knowledge)
 struct prefix_ledger *knowledge_ledger(const struct knowledge *knowledge)
 {
     return knowledge->ledger;
+}
+
+struct prefix_tap *knowledge_tap(const struct knowledge *knowledge)
+{
+    return knowledge->tap;
+}
+
+uint64_t knowledge_number(struct knowledge *knowledge, uint32_t sender)
+{
+    return knowledge->tap != NULL ? prefix_tap_number(knowledge->tap, sender) : 0;
+}
+
+static void knowledge_note(struct knowledge *knowledge, uint32_t sender,
+                           const struct backend *backend, struct prefix_note note)
+{
+    if (knowledge->tap == NULL) {
+        return;
+    }
+    note.backend = backend->identity;
+    note.lives = atomic_load_explicit(&backend->shared.lives, memory_order_relaxed);
+    prefix_tap_put(knowledge->tap, sender, &note);
 }
 
 struct traffic *knowledge_traffic(struct knowledge *knowledge, uint32_t pool)
@@ -150,6 +176,14 @@ static bool knowledge_forget(struct knowledge *knowledge, uint32_t sender,
                           (struct prefix_update){.verb = PREFIX_FORGET});
 }
 
+static void knowledge_forget_emptied(struct knowledge *knowledge, uint32_t sender,
+                                     const struct backend *backend)
+{
+    knowledge_forget(knowledge, sender, backend);
+    knowledge_note(knowledge, sender, backend,
+                   (struct prefix_note){.kind = PREFIX_NOTE_EMPTIED});
+}
+
 // A capacity that the engine reports replaces the learned one.
 static void follow_reported_capacity(struct knowledge *knowledge, const struct backend *backend)
 {
@@ -187,12 +221,30 @@ bool knowledge_owns(struct knowledge *knowledge, uint32_t sender, const struct b
     return false;
 }
 
+// Nothing is noted of a prediction without a number.
+static void knowledge_note_store(struct knowledge *knowledge, uint32_t sender,
+                                 const struct backend *backend, const struct prefix_update *update)
+{
+    static const enum prefix_note_kind kinds[] = {[PREFIX_PREDICTED] = PREFIX_NOTE_PREDICT,
+                                                  [PREFIX_EXPECTED] = PREFIX_NOTE_EXPECT,
+                                                  [PREFIX_CONFIRMED] = PREFIX_NOTE_CONFIRM};
+    if (update->residency == PREFIX_CONFIRMED || update->prediction != 0) {
+        knowledge_note(knowledge, sender, backend,
+                       (struct prefix_note){.kind = kinds[update->residency],
+                                            .prediction = update->prediction,
+                                            .block_tokens = update->block_tokens,
+                                            .keys = update->keys,
+                                            .key_count = update->key_count});
+    }
+}
+
 void knowledge_store(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
                      const struct prefix_update *update)
 {
     struct prefix_update copy = *update;
     copy.verb = PREFIX_STORE;
     knowledge_send(knowledge, sender, backend, copy);
+    knowledge_note_store(knowledge, sender, backend, update);
 }
 
 void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
@@ -202,18 +254,44 @@ void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const stru
     copy.verb = PREFIX_DROP;
     copy.residency = PREFIX_PREDICTED;
     knowledge_send(knowledge, sender, backend, copy);
+    knowledge_note(knowledge, sender, backend,
+                   (struct prefix_note){.kind = PREFIX_NOTE_WITHDRAW,
+                                        .prediction = update->prediction});
 }
 
-void knowledge_move_session(struct knowledge *knowledge, uint32_t sender, uint64_t block,
-                            uint32_t slot)
+void knowledge_move_session(struct knowledge *knowledge, uint32_t sender,
+                            const struct backend *backend, const struct prefix_update *update,
+                            uint32_t before)
 {
-    ASSERT(slot < knowledge->slot_count);
-    prefix_updates_send(knowledge->updates, sender,
-                        &(struct prefix_update){.verb = PREFIX_DROP,
-                                                .residency = PREFIX_PREDICTED,
-                                                .backend = slot,
-                                                .keys = &block,
-                                                .key_count = 1});
+    ASSERT(update->key_count == 1);
+    if (before != UINT32_MAX && before != backend->slot) {
+        ASSERT(before < knowledge->slot_count);
+        prefix_updates_send(knowledge->updates, sender,
+                            &(struct prefix_update){.verb = PREFIX_DROP,
+                                                    .residency = PREFIX_PREDICTED,
+                                                    .backend = before,
+                                                    .keys = update->keys,
+                                                    .key_count = 1});
+    }
+    struct prefix_update copy = *update;
+    copy.verb = PREFIX_STORE;
+    copy.residency = PREFIX_PREDICTED;
+    knowledge_send(knowledge, sender, backend, copy);
+    knowledge_note(
+        knowledge, sender, backend,
+        (struct prefix_note){.kind = PREFIX_NOTE_SESSION, .keys = update->keys, .key_count = 1});
+}
+
+void knowledge_merge(struct knowledge *knowledge, uint32_t sender,
+                     const struct prefix_update *update, void (*pause)(void))
+{
+    for (uint32_t tries = 0; tries < merge_tries_max; tries++) {
+        if (prefix_updates_try(knowledge->updates, update)) {
+            return;
+        }
+        pause();
+    }
+    prefix_updates_send(knowledge->updates, sender, update);
 }
 
 // Eviction takes old blocks first, so an engine that misses several prompts in a row has lost its
@@ -254,10 +332,12 @@ void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backen
         knowledge_set_capacity(knowledge, backend, learned);
     }
     if (is_emptied(slot, verdict)) {
-        knowledge_forget(knowledge, sender, backend);
+        knowledge_forget_emptied(knowledge, sender, backend);
     } else if (verdict == CAPACITY_EVICTED) {
         knowledge_send(knowledge, sender, backend,
                        (struct prefix_update){.verb = PREFIX_FORGET_OLDER, .age = truth->age});
+        knowledge_note(knowledge, sender, backend,
+                       (struct prefix_note){.kind = PREFIX_NOTE_EVICTED, .age = truth->age});
     }
 }
 
@@ -304,7 +384,7 @@ void knowledge_audit(struct knowledge *knowledge, uint32_t sender, struct backen
         report->cached_tokens >= report->reported_tokens / 2 ? CAPACITY_HELD : CAPACITY_EVICTED;
     if (is_emptied(slot, verdict)) {
         atomic_fetch_add_explicit(&backend->shared.events_wrong, 1, memory_order_relaxed);
-        knowledge_forget(knowledge, sender, backend);
+        knowledge_forget_emptied(knowledge, sender, backend);
     }
 }
 

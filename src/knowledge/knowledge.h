@@ -16,6 +16,7 @@
 #include "fleet/fleet.h"
 #include "fleet/traffic.h"
 #include "prefix/prefix_ledger.h"
+#include "prefix/prefix_tap.h"
 #include "prefix/prefix_updates.h"
 
 struct knowledge;
@@ -28,6 +29,7 @@ struct knowledge_options {
     uint32_t ttl_s;
     uint32_t backend_count_max;
     uint32_t sender_count;
+    bool is_tapped; // notes of what is learned are kept for a reader: knowledge_tap
 };
 
 // NULL when out of memory.
@@ -41,6 +43,17 @@ const struct prefix_index *knowledge_index(const struct knowledge *knowledge);
 // The blocks that engines report by KV events; NULL without such engines.  The feeder thread is its
 // only writer.
 struct prefix_ledger *knowledge_ledger(const struct knowledge *knowledge);
+
+// Notes of all that its senders learn; NULL: not tapped.
+struct prefix_tap *knowledge_tap(const struct knowledge *knowledge);
+
+// A number for the `prediction` of an update, which ties its end to it; 0 without a tap.
+uint64_t knowledge_number(struct knowledge *knowledge, uint32_t sender);
+
+// The thread that reads the tap brings in what other routers have learned.  It waits while another
+// thread writes to the index, and leaves no note.  `update` names the slot.
+void knowledge_merge(struct knowledge *knowledge, uint32_t sender,
+                     const struct prefix_update *update, void (*pause)(void));
 
 struct traffic *knowledge_traffic(struct knowledge *knowledge, uint32_t pool);
 
@@ -60,10 +73,12 @@ void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const stru
 // The index stores the backend that served a session last under this key.
 uint64_t knowledge_session_block(uint64_t session_key);
 
-// The session of that block has left the slot for another backend.  Ages of different backends
-// cannot be compared: a session with two holders would be found at the idler one.
-void knowledge_move_session(struct knowledge *knowledge, uint32_t sender, uint64_t block,
-                            uint32_t slot);
+// The session of the update's one block lives at the backend now, and no longer at slot `before`
+// (UINT32_MAX: nowhere).  Ages of different backends cannot be compared: a session with two holders
+// would be found at the idler one.
+void knowledge_move_session(struct knowledge *knowledge, uint32_t sender,
+                            const struct backend *backend, const struct prefix_update *update,
+                            uint32_t before);
 
 // The backend's cache size in tokens, as reported or learned; 0: unknown.
 uint32_t knowledge_capacity(const struct knowledge *knowledge, const struct backend *backend);

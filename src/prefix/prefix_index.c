@@ -192,6 +192,7 @@ static bool index_split_run(struct prefix_index *index, uint32_t id, uint32_t at
     struct granule *lower = granule_at(&index->runs, lower_id);
     lower->stored_s = run->stored_s;
     lower->mark = index->writer.mark - 1;
+    set_key_before(lower, key_tag(key_at(run, at - 1)));
     struct holder_cursor cursor = cursor_of_all(&index->runs, run);
     _Atomic uint64_t *holder;
     while ((holder = cursor_next(&cursor)) != NULL) {
@@ -234,6 +235,8 @@ struct store {
     uint32_t now_s;
     bool is_confirmed;
     bool is_expected;    // and so no longer confirmed
+    bool is_merged;      // touched long ago; the clock stands
+    uint64_t merged_at;  // then: clock and seconds
     uint32_t depth;      // keys done
     uint32_t new_blocks; // to this backend
     uint32_t open;       // the run that ends at `depth` and has room for more keys, or 0
@@ -242,6 +245,9 @@ struct store {
 // The end of a prompt ages before its prefix, but every touched block is above the floor.
 static uint64_t store_touch_time(const struct store *store, uint32_t depth)
 {
+    if (store->is_merged) {
+        return store->merged_at;
+    }
     uint64_t pace = OWN(&store->index->backends[store->backend].pace);
     uint32_t clock = (uint32_t)(pace >> 32);
     uint32_t room = clock - (uint32_t)pace;
@@ -311,6 +317,8 @@ static bool store_begin_run(struct store *store)
     }
     granule_at(&index->runs, id)->mark = index->writer.mark;
     granule_at(&index->runs, id)->stored_s = store->now_s;
+    set_key_before(granule_at(&index->runs, id),
+                   store->depth > 0 ? key_tag(store->keys[store->depth - 1]) : 0);
     bool is_held = store_hold(store, id, key_count); // a run without holders has room for one
     ASSERT(is_held);
     enter_order(index, id, 0);
@@ -341,6 +349,26 @@ static bool store_follow_run(struct store *store, uint32_t id)
     return true;
 }
 
+static void store_settle_run(struct store *store, const struct store_step *step)
+{
+    granule_at(&store->index->runs, step->run)->stored_s = store->now_s;
+    become_newest(store->index, step->run);
+}
+
+// A holder that was touched more recently keeps its time.
+static void store_finish_merge(struct store *store)
+{
+    struct prefix_index *index = store->index;
+    for (uint32_t i = index->writer.step_count; i-- > 0;) {
+        struct store_step *step = &index->steps[i];
+        uint64_t when = OWN(&step->holder[1]);
+        if ((int32_t)((uint32_t)(store->merged_at >> 32) - (uint32_t)(when >> 32)) > 0) {
+            PUT(&step->holder[1], store->merged_at);
+        }
+        store_settle_run(store, step);
+    }
+}
+
 // The clock is known now.  From the last run to the first, so that a run is never older than those
 // that go on from it (I4).
 static void store_finish(struct store *store)
@@ -355,19 +383,39 @@ static void store_finish(struct store *store)
     for (uint32_t i = index->writer.step_count; i-- > 0;) {
         struct store_step *step = &index->steps[i];
         PUT(&step->holder[1], store_touch_time(store, step->depth));
-        granule_at(&index->runs, step->run)->stored_s = store->now_s;
-        become_newest(index, step->run);
+        store_settle_run(store, step);
+    }
+}
+
+static void store_follow_keys(struct store *store)
+{
+    struct prefix_index *index = store->index;
+    index->writer.mark++;
+    index->writer.step_count = 0;
+    while (store->depth < store->key_count && index->writer.step_count < index->step_max) {
+        uint32_t ahead = store->depth + run_key_max;
+        if (ahead < store->key_count) {
+            prefetch_bucket(&index->runs, store->keys[ahead]);
+        }
+        uint32_t id = find_own(&index->runs, store->keys[store->depth]);
+        if (id != 0) {
+            if (!store_follow_run(store, id)) {
+                break;
+            }
+        } else if (store->open != 0) {
+            store_extend_run(store);
+        } else if (!store_begin_run(store)) {
+            break;
+        }
     }
 }
 
 void prefix_index_store(struct prefix_index *index, const struct prefix_span *span)
 {
-    const uint64_t *keys = span->keys;
-    uint32_t key_count = span->key_count;
     struct store store = {
         .index = index,
-        .keys = keys,
-        .key_count = key_count,
+        .keys = span->keys,
+        .key_count = span->key_count,
         .backend = span->backend,
         .block_tokens = span->block_tokens > 0 ? span->block_tokens : 1,
         .now_s = span->now_s,
@@ -376,25 +424,33 @@ void prefix_index_store(struct prefix_index *index, const struct prefix_span *sp
     };
     ASSERT(span->backend < index->runs.backend_count);
     index_expire(index, span->now_s);
-    index->writer.mark++;
-    index->writer.step_count = 0;
-    while (store.depth < key_count && index->writer.step_count < index->step_max) {
-        uint32_t ahead = store.depth + run_key_max;
-        if (ahead < key_count) {
-            prefetch_bucket(&index->runs, keys[ahead]);
-        }
-        uint32_t id = find_own(&index->runs, keys[store.depth]);
-        if (id != 0) {
-            if (!store_follow_run(&store, id)) {
-                break;
-            }
-        } else if (store.open != 0) {
-            store_extend_run(&store);
-        } else if (!store_begin_run(&store)) {
-            break;
-        }
-    }
+    store_follow_keys(&store);
     store_finish(&store);
+}
+
+void prefix_index_merge(struct prefix_index *index, const struct prefix_span *span, uint32_t age,
+                        uint32_t age_s)
+{
+    ASSERT(span->backend < index->runs.backend_count);
+    uint64_t pace = OWN(&index->backends[span->backend].pace);
+    uint32_t clock = (uint32_t)(pace >> 32);
+    if (age >= clock - (uint32_t)pace || (index->ttl_s != 0 && age_s >= index->ttl_s)) {
+        return;
+    }
+    struct store store = {
+        .index = index,
+        .keys = span->keys,
+        .key_count = span->key_count,
+        .backend = span->backend,
+        .block_tokens = 1,
+        .now_s = span->now_s,
+        .is_confirmed = span->residency == PREFIX_CONFIRMED,
+        .is_merged = true,
+        .merged_at = pack(clock - age, span->now_s - age_s),
+    };
+    index_expire(index, span->now_s);
+    store_follow_keys(&store);
+    store_finish_merge(&store);
 }
 
 void prefix_index_drop(struct prefix_index *index, uint32_t backend,

@@ -71,6 +71,12 @@ struct prefix_span {
 // last, because engines evict the end of a prompt before its prefix.
 void prefix_index_store(struct prefix_index *index, const struct prefix_span *span);
 
+// Writer only.  The same, as another index knows it: the blocks were touched `age` tokens of the
+// backend and `age_s` seconds ago.  The clock stands, blocks that were touched since keep their age,
+// and blocks older than the floor are left out.  PREFIX_EXPECTED counts as predicted.
+void prefix_index_merge(struct prefix_index *index, const struct prefix_span *span, uint32_t age,
+                        uint32_t age_s);
+
 // Writer only.  The backend does not have blocks `from` to key_count - 1 of this chain.  The chain
 // is given from its first block, because runs are found that way.  With PREFIX_PREDICTED only
 // unconfirmed blocks are dropped.

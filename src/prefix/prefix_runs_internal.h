@@ -41,7 +41,9 @@ static const uint32_t directory_bit = UINT32_C(1) << 31;
 // are ten holders; those of a directory are the first chunks of its lists.
 struct granule {
     _Atomic uint32_t version;  // of a run: what was reachable from it may have been reused
-    _Atomic uint32_t next;     // chunk: in its list; free: in the list of those
+    // Chunk: in its list; free: in the list of those; run of an index: the tag of the key before its
+    // first one, see key_tag.
+    _Atomic uint32_t next;
     _Atomic uint32_t overflow; // run: its chunk list or directory
     // The writer's alone.
     union {
@@ -174,6 +176,20 @@ static inline void prefetch_bucket(const struct prefix_runs *runs, uint64_t key)
 static inline uint32_t tag_of(uint64_t key)
 {
     return (uint32_t)(key >> 40) << 8;
+}
+
+// 32 bits of a key, never 0.  By the tag of the key before it, a run is found to go on from the run
+// that ends with that key: see prefix_scan.h.
+static inline uint32_t key_tag(uint64_t key)
+{
+    uint32_t tag = (uint32_t)(mix_key(key) >> 16);
+    return tag != 0 ? tag : 1;
+}
+
+// `tag` 0: the run begins a chain.
+static inline void set_key_before(struct granule *run, uint32_t tag)
+{
+    PUT(&run->next, tag);
 }
 
 static inline uint32_t key_count_of(uint32_t shape)

@@ -107,6 +107,15 @@ static void apply_update(struct prefix_index *index, const struct prefix_update 
     case PREFIX_FORGET_OLDER:
         prefix_index_forget_older(index, update->backend, update->age);
         break;
+    case PREFIX_MERGE:
+        prefix_index_merge(index,
+                           &(struct prefix_span){.keys = update->keys,
+                                                 .key_count = update->key_count,
+                                                 .backend = update->backend,
+                                                 .now_s = update->now_s,
+                                                 .residency = update->residency},
+                           update->age, update->age_s);
+        break;
     }
 }
 
@@ -195,6 +204,17 @@ bool prefix_updates_send(struct prefix_updates *updates, uint32_t sender,
     }
     apply_all(updates);
     return is_put;
+}
+
+bool prefix_updates_try(struct prefix_updates *updates, const struct prefix_update *update)
+{
+    ASSERT(update->key_count <= prefix_update_keys_max);
+    if (!prefix_updates_take_role(updates)) {
+        return false;
+    }
+    apply_update(updates->index, update);
+    prefix_updates_give_role(updates);
+    return true;
 }
 
 uint64_t prefix_updates_dropped(const struct prefix_updates *updates)

@@ -28,17 +28,20 @@ enum prefix_verb {
     PREFIX_DROP,
     PREFIX_FORGET,
     PREFIX_FORGET_OLDER,
+    PREFIX_MERGE, // prefix_index_merge
 };
 
 struct prefix_update {
     enum prefix_verb verb;
     enum prefix_residency residency;
     uint32_t backend;
-    uint32_t now_s;        // STORE
+    uint32_t now_s;        // STORE and MERGE
     uint32_t block_tokens; // STORE: tokens of one block
-    uint32_t age;          // FORGET_OLDER
+    uint32_t age;          // FORGET_OLDER and MERGE
+    uint32_t age_s;        // MERGE
     uint32_t from;         // DROP: the first block to drop
-    uint32_t key_count;    // STORE and DROP: at most prefix_update_keys_max
+    uint32_t key_count;    // STORE, MERGE and DROP: at most prefix_update_keys_max
+    uint64_t prediction;   // STORE and DROP: see prefix_tap.h; 0: none
     const uint64_t *keys;  // copied
 };
 
@@ -51,6 +54,10 @@ void prefix_updates_destroy(struct prefix_updates **updates);
 // False: the ring is full and the update is dropped.
 bool prefix_updates_send(struct prefix_updates *updates, uint32_t sender,
                          const struct prefix_update *update);
+
+// For a thread that may wait: applies the update now if no other thread has the role.  False: one
+// has it, and nothing happened.  So a sender of many updates never leaves them to another thread.
+bool prefix_updates_try(struct prefix_updates *updates, const struct prefix_update *update);
 
 // Updates that all senders dropped since the start.  Any thread.
 uint64_t prefix_updates_dropped(const struct prefix_updates *updates);

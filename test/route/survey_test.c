@@ -292,8 +292,9 @@ TEST(a_session_that_moved_is_not_found_at_an_idle_former_backend)
     set_up(3);
     uint64_t block = knowledge_session_block(77);
     hold(backends[0], &block, 1);
-    hold(backends[2], &block, 1);
-    knowledge_move_session(knowledge, 0, block, backends[0]->slot);
+    knowledge_move_session(knowledge, 0, backends[2],
+                           &(struct prefix_update){.keys = &block, .key_count = 1},
+                           backends[0]->slot);
     hold(backends[2], keys, 4); // the new one works, the old one does not
     struct route_request of_session = request;
     of_session.session_key = 77;

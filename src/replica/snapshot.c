@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "replica/snapshot.h"
+
+#include "base/base.h"
+#include "prefix/prefix_updates.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    no_run = UINT32_MAX,
+    depth_max = prefix_update_keys_max, // runs of a chain
+    scan_buckets = 1 << 16,
+};
+
+struct listed_run {
+    uint64_t keys[prefix_scan_keys_max];
+    uint32_t before;
+    uint32_t parent; // its position; no_run: it begins a chain, or its prefix is unknown
+    uint32_t first_holder;
+    uint16_t holder_count;
+    uint8_t key_count;
+    uint8_t parent_keys; // of the parent, before this run goes on
+};
+
+// A key that some run goes on from.
+struct branch {
+    uint32_t tag; // 0: an empty place
+    uint32_t run; // that has it; no_run: none was found
+    uint8_t key_count; // of that run, up to it
+    bool is_doubtful;
+};
+
+struct listed_holder {
+    uint32_t run;
+    uint32_t backend;
+    uint32_t age;
+    uint32_t age_s;
+    uint8_t confirmed; // leading blocks of the run
+    bool is_passed;    // its chain goes on in another run
+};
+
+struct path_step {
+    uint32_t run;
+    uint8_t key_count;
+};
+
+struct snapshot {
+    struct listed_run *runs;
+    uint32_t run_count;
+    uint32_t run_max;
+    struct listed_holder *holders;
+    uint32_t holder_count;
+    uint32_t holder_max;
+    struct branch *branches; // by tag
+    uint32_t branch_mask;
+    uint32_t *order; // of the holders that end a chain
+    uint32_t order_count;
+    uint32_t position;
+    bool is_short; // of memory
+    struct prefix_scan_holder *found;
+    struct path_step path[depth_max];
+    uint64_t keys[prefix_update_keys_max];
+};
+
+static bool make_room(void **items, uint32_t *max, uint32_t wanted, size_t size)
+{
+    if (wanted <= *max) {
+        return true;
+    }
+    uint32_t more = *max < 1024 ? 1024 : *max * 2;
+    more = more < wanted ? wanted : more;
+    void *grown = reallocarray(*items, more, size);
+    if (grown == NULL) {
+        return false;
+    }
+    *items = grown;
+    *max = more;
+    return true;
+}
+
+static void snapshot_list_run(void *owner, const struct prefix_scan_run *run)
+{
+    struct snapshot *snapshot = owner;
+    uint32_t holder_count = run->holder_count < UINT16_MAX ? run->holder_count : UINT16_MAX;
+    if (holder_count == 0) {
+        return; // and so is every run that goes on from it, but for what cannot be reached
+    }
+    snapshot->is_short = snapshot->is_short ||
+                         !make_room((void **)&snapshot->runs, &snapshot->run_max,
+                                    snapshot->run_count + 1, sizeof(struct listed_run)) ||
+                         !make_room((void **)&snapshot->holders, &snapshot->holder_max,
+                                    snapshot->holder_count + holder_count,
+                                    sizeof(struct listed_holder));
+    if (snapshot->is_short) {
+        return;
+    }
+    struct listed_run *listed = &snapshot->runs[snapshot->run_count];
+    *listed = (struct listed_run){.before = run->before,
+                                  .parent = no_run,
+                                  .first_holder = snapshot->holder_count,
+                                  .holder_count = (uint16_t)holder_count,
+                                  .key_count = (uint8_t)run->key_count};
+    memcpy(listed->keys, run->keys, run->key_count * sizeof(run->keys[0]));
+    for (uint32_t i = 0; i < holder_count; i++) {
+        const struct prefix_scan_holder *holder = &run->holders[i];
+        snapshot->holders[snapshot->holder_count++] =
+            (struct listed_holder){.run = snapshot->run_count,
+                                   .backend = holder->backend,
+                                   .age = holder->age,
+                                   .age_s = holder->age_s,
+                                   .confirmed = (uint8_t)holder->confirmed};
+    }
+    snapshot->run_count++;
+}
+
+static bool snapshot_scan(struct snapshot *snapshot, const struct prefix_index *index,
+                          uint32_t backend_max, uint32_t now_s)
+{
+    snapshot->found = calloc(backend_max, sizeof(*snapshot->found));
+    if (snapshot->found == NULL) {
+        return false;
+    }
+    struct prefix_scan scan = {.index = index,
+                               .now_s = now_s,
+                               .holders = snapshot->found,
+                               .holder_max = backend_max,
+                               .found = snapshot_list_run,
+                               .owner = snapshot};
+    while (prefix_scan_step(&scan, scan_buckets)) {
+    }
+    return !snapshot->is_short;
+}
+
+// The place of a tag, or an empty one for it.
+static struct branch *branch_place(const struct snapshot *snapshot, uint32_t tag)
+{
+    uint32_t at = (tag * 0x9e3779b9U) >> 7 & snapshot->branch_mask;
+    while (snapshot->branches[at].tag != 0 && snapshot->branches[at].tag != tag) {
+        at = (at + 1) & snapshot->branch_mask;
+    }
+    return &snapshot->branches[at];
+}
+
+static void find_branches_in(struct snapshot *snapshot, uint32_t run)
+{
+    const struct listed_run *listed = &snapshot->runs[run];
+    for (uint32_t i = 0; i < listed->key_count; i++) {
+        struct branch *branch = branch_place(snapshot, prefix_scan_tag(listed->keys[i]));
+        if (branch->tag != 0) {
+            branch->is_doubtful |= branch->run != no_run;
+            branch->run = run;
+            branch->key_count = (uint8_t)(i + 1);
+        }
+    }
+}
+
+// Links each run to the one that it goes on from.  That is the run with the key before its first:
+// mostly at its end, but a run with room may have grown since.  A tag that two keys have leads
+// nowhere.
+static bool snapshot_link(struct snapshot *snapshot)
+{
+    uint32_t places = 16;
+    while (places < 2 * snapshot->run_count) {
+        places *= 2;
+    }
+    snapshot->branches = calloc(places, sizeof(struct branch));
+    snapshot->branch_mask = places - 1;
+    if (snapshot->branches == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < snapshot->run_count; i++) {
+        uint32_t tag = snapshot->runs[i].before;
+        if (tag != 0) {
+            *branch_place(snapshot, tag) = (struct branch){.tag = tag, .run = no_run};
+        }
+    }
+    for (uint32_t i = 0; i < snapshot->run_count; i++) {
+        find_branches_in(snapshot, i);
+    }
+    for (uint32_t i = 0; i < snapshot->run_count; i++) {
+        struct listed_run *run = &snapshot->runs[i];
+        const struct branch *branch =
+            run->before != 0 ? branch_place(snapshot, run->before) : NULL;
+        if (branch != NULL && !branch->is_doubtful) {
+            run->parent = branch->run;
+            run->parent_keys = branch->key_count;
+        }
+    }
+    return true;
+}
+
+static struct listed_holder *holder_in(const struct snapshot *snapshot, uint32_t run,
+                                       uint32_t backend)
+{
+    const struct listed_run *listed = &snapshot->runs[run];
+    for (uint32_t i = 0; i < listed->holder_count; i++) {
+        struct listed_holder *holder = &snapshot->holders[listed->first_holder + i];
+        if (holder->backend == backend) {
+            return holder;
+        }
+    }
+    return NULL;
+}
+
+// A chain that goes on in another run of its holder ends there and not here.
+static void snapshot_find_ends(struct snapshot *snapshot)
+{
+    for (uint32_t i = 0; i < snapshot->holder_count; i++) {
+        struct listed_holder *holder = &snapshot->holders[i];
+        uint32_t parent = snapshot->runs[holder->run].parent;
+        struct listed_holder *before =
+            parent != no_run ? holder_in(snapshot, parent, holder->backend) : NULL;
+        // It may hold more of the run before than this chain needs; that is a chain of its own.
+        if (before != NULL && before->confirmed == snapshot->runs[holder->run].parent_keys) {
+            before->is_passed = true;
+        }
+    }
+}
+
+static int compare_ends(const void *a, const void *b, void *owner)
+{
+    const struct snapshot *snapshot = owner;
+    const struct listed_holder *x = &snapshot->holders[*(const uint32_t *)a];
+    const struct listed_holder *y = &snapshot->holders[*(const uint32_t *)b];
+    if (x->age_s != y->age_s) {
+        return x->age_s > y->age_s ? -1 : 1;
+    }
+    return x->age > y->age ? -1 : x->age < y->age;
+}
+
+static bool snapshot_order(struct snapshot *snapshot)
+{
+    snapshot->order = calloc((size_t)snapshot->holder_count + 1, sizeof(uint32_t));
+    if (snapshot->order == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < snapshot->holder_count; i++) {
+        if (!snapshot->holders[i].is_passed) {
+            snapshot->order[snapshot->order_count++] = i;
+        }
+    }
+    qsort_r(snapshot->order, snapshot->order_count, sizeof(uint32_t), compare_ends, snapshot);
+    return true;
+}
+
+struct snapshot *snapshot_begin(const struct prefix_index *index, uint32_t backend_max,
+                                uint32_t now_s)
+{
+    struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
+    if (snapshot == NULL) {
+        return NULL;
+    }
+    bool is_made = snapshot_scan(snapshot, index, backend_max, now_s) && snapshot_link(snapshot);
+    if (is_made) {
+        snapshot_find_ends(snapshot);
+        is_made = snapshot_order(snapshot);
+    }
+    if (!is_made) {
+        snapshot_end(&snapshot);
+    }
+    return snapshot;
+}
+
+void snapshot_end(struct snapshot **snapshot_ptr)
+{
+    struct snapshot *snapshot = *snapshot_ptr;
+    *snapshot_ptr = NULL;
+
+    if (snapshot != NULL) {
+        free(snapshot->runs);
+        free(snapshot->holders);
+        free(snapshot->branches);
+        free(snapshot->order);
+        free(snapshot->found);
+        free(snapshot);
+    }
+}
+
+// The runs from the first of the chain to that of the holder, in path[0..], with the keys of each.
+// 0: the holder cannot be matched that far, or the prefix is unknown.
+static uint32_t snapshot_path(struct snapshot *snapshot, const struct listed_holder *holder)
+{
+    uint32_t count = 0;
+    uint32_t run = holder->run;
+    uint8_t wanted = holder->confirmed;
+    while (count < depth_max) {
+        snapshot->path[count++] = (struct path_step){.run = run, .key_count = wanted};
+        if (snapshot->runs[run].before == 0) {
+            break;
+        }
+        wanted = snapshot->runs[run].parent_keys;
+        run = snapshot->runs[run].parent;
+        const struct listed_holder *before =
+            run != no_run ? holder_in(snapshot, run, holder->backend) : NULL;
+        if (before == NULL || before->confirmed < wanted) {
+            return 0;
+        }
+    }
+    for (uint32_t i = 0; i < count / 2; i++) {
+        struct path_step other = snapshot->path[i];
+        snapshot->path[i] = snapshot->path[count - 1 - i];
+        snapshot->path[count - 1 - i] = other;
+    }
+    return snapshot->runs[snapshot->path[0].run].before == 0 ? count : 0;
+}
+
+static uint32_t snapshot_keys(struct snapshot *snapshot, uint32_t path_count)
+{
+    uint32_t key_count = 0;
+    for (uint32_t i = 0; i < path_count; i++) {
+        const struct path_step *step = &snapshot->path[i];
+        uint32_t room = prefix_update_keys_max - key_count;
+        uint32_t taken = step->key_count < room ? step->key_count : room;
+        memcpy(snapshot->keys + key_count, snapshot->runs[step->run].keys,
+               taken * sizeof(uint64_t));
+        key_count += taken;
+    }
+    return key_count;
+}
+
+bool snapshot_next(struct snapshot *snapshot, struct snapshot_chain *out)
+{
+    while (snapshot->position < snapshot->order_count) {
+        const struct listed_holder *holder =
+            &snapshot->holders[snapshot->order[snapshot->position++]];
+        uint32_t path_count = snapshot_path(snapshot, holder);
+        uint32_t key_count = snapshot_keys(snapshot, path_count);
+        if (key_count > 0) {
+            *out = (struct snapshot_chain){.backend = holder->backend,
+                                           .age = holder->age,
+                                           .age_s = holder->age_s,
+                                           .keys = snapshot->keys,
+                                           .key_count = key_count};
+            return true;
+        }
+    }
+    return false;
+}
