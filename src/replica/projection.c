@@ -8,7 +8,10 @@
 
 #include <stdlib.h>
 
-enum { predicted_keys_max = 2048 }; // of an open prediction: the rest is left to its confirmation
+enum {
+    predicted_keys_max = 2048, // of an open prediction: the rest is left to its confirmation
+    note_delay_max_ms = 1000,
+};
 
 static void project(const struct projection *projection, const struct shared_backend *backend,
                     struct prefix_update update)
@@ -173,6 +176,16 @@ static bool believes(const struct shared_backend *backend)
     return !backend->life.is_out;
 }
 
+// Our workers change the index before their notes come.  If a life ended in between, the index has
+// forgotten what the note tells.
+static bool is_in_index(const struct projection *projection, const struct shared_backend *backend,
+                        bool is_own)
+{
+    bool has_just_moved = backend->life.moved_ms != 0 &&
+                          projection->now_ms < backend->life.moved_ms + note_delay_max_ms;
+    return is_own && !has_just_moved;
+}
+
 static uint32_t bounded(uint32_t key_count)
 {
     return key_count < prefix_update_keys_max ? key_count : prefix_update_keys_max;
@@ -199,7 +212,7 @@ void projection_predict(struct projection *projection, uint64_t router,
         return;
     }
     open_table_add(&projection->open, &prediction);
-    if (!is_own) {
+    if (!is_in_index(projection, backend, is_own)) {
         put_back(projection, backend, &prediction);
     }
 }
@@ -211,7 +224,7 @@ void projection_confirm(struct projection *projection, uint64_t router,
     struct open_prediction ended;
     bool has_ended = record->number != 0 &&
                      open_table_end(&projection->open, router, record->number, &ended);
-    if (!is_own && believes(backend) && record->key_count > 0) {
+    if (!is_in_index(projection, backend, is_own) && believes(backend) && record->key_count > 0) {
         project(projection, backend,
                 (struct prefix_update){.verb = PREFIX_STORE,
                                        .residency = PREFIX_CONFIRMED,
