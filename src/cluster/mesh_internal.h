@@ -33,7 +33,7 @@ enum {
     mesh_greet_ms = 3000, // from the start of a connection to its first beat
     mesh_tick_ms = 50,
     mesh_stale_ms = link_silence_ms / 2, // a newer connection takes the place of a silent one
-    mesh_steady_ms = 1000,               // a connection that lasted so long is no sign of trouble
+    mesh_steady_ms = 1000,               // a connection that lasted so long is not in trouble
     mesh_rest_ms = 60000,
     mesh_backoff_min_ms = 50,
     mesh_backoff_max_ms = 1000,
@@ -67,7 +67,7 @@ struct mesh_dial {
     struct address address; // size 0: the slot is free
     uint64_t names;         // that stand for it, one bit each
     struct mesh_connection *connection;
-    struct timer timer; // armed while there is no connection
+    struct timer timer; // armed while it has no connection
     uint32_t failures;  // since a steady connection
     bool is_self;
     uint64_t router; // found here last; 0: none yet

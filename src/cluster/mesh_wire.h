@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mesh_wire.h -- the bytes between two routers of a mesh, inside TLS.  All numbers are little endian.
+// mesh_wire.h -- the bytes between two routers of a mesh, inside TLS.  Numbers are little endian.
 //
-//     hello   [ "warmmesh" | version u32 | router u64 | name size u16 | hello size u16 | name | hello ]
-//     frame   [ size u32 | bytes ]        size 0: a beat, which only says that the router is there
+//     hello   "warmmesh"  version u32  router u64  name size u16  hello size u16  name  hello
+//     frame   size u32  bytes             size 0: a beat, which only says that the router is there
 //
 // Both sides send a hello, then frames.  Every version begins with the magic and the version, so
 // that a router can name the version that it does not know.

@@ -14,6 +14,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum {
     scene_router_count = 4,
@@ -88,7 +89,6 @@ static inline void scene_frame(void *owner, uint64_t router, struct slice frame)
 
 static const struct link_events scene_events = {scene_came, scene_left, scene_frame};
 
-// A router listens on the port that it had, if it had one.
 static inline struct mesh_options scene_options(struct scene *scene, uint32_t index)
 {
     struct scene_router *router = &scene->routers[index];
@@ -102,7 +102,7 @@ static inline struct mesh_options scene_options(struct scene *scene, uint32_t in
                 .hello = slice_str("shape"),
                 .out_size_max = scene_out_size,
             },
-        .listen = router->address[0] != '\0' ? router->address : "127.0.0.1:0",
+        .listen = router->address,
         .shared_key = scene_key,
     };
     router->id = index + 1;
@@ -113,21 +113,15 @@ static inline struct mesh_options scene_options(struct scene *scene, uint32_t in
 static inline void scene_open_with(struct scene *scene, uint32_t index,
                                    const struct mesh_options *options)
 {
-    struct scene_router *router = &scene->routers[index];
     char error[link_error_size];
-    struct address address;
 
-    if (mesh_link_open(options, &router->link, error) != STATUS_OK) {
+    if (mesh_link_open(options, &scene->routers[index].link, error) != STATUS_OK) {
         fprintf(stderr, "# %s\n", error);
         ASSERT(false);
     }
-    mesh_link_address(router->link, &address);
-    struct text text = text_over(router->address, sizeof(router->address) - 1);
-    address_format(&address, &text);
-    router->address[text.size] = '\0';
 }
 
-// Opens the link of a router that dials those of `peers`, which are open or were.
+// Opens the link of a router that dials those of `peers`.
 static inline void scene_open(struct scene *scene, uint32_t index, const uint32_t *peers,
                               uint32_t count)
 {
@@ -142,24 +136,19 @@ static inline void scene_open(struct scene *scene, uint32_t index, const uint32_
     scene_open_with(scene, index, &options);
 }
 
+// Routers have loopback addresses of their own, made of the number of the process: all know all
+// before one listens, and no other process takes a port that a router has left.
 static inline void scene_start(struct scene *scene)
 {
     *scene = (struct scene){0};
     signal(SIGPIPE, SIG_IGN);
     log_set_level(LOG_LEVEL_ERROR);
     for (uint32_t i = 0; i < scene_router_count; i++) {
-        ASSERT(loop_create(&scene->routers[i].loop) == STATUS_OK);
-    }
-}
-
-// Finds ports for the first routers, so that all can know all before one is open.
-static inline void scene_reserve(struct scene *scene, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        scene_open(scene, i, NULL, 0);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        link_close(&scene->routers[i].link);
+        struct scene_router *router = &scene->routers[i];
+        uint32_t host = (uint32_t)getpid() * scene_router_count + i;
+        ASSERT(loop_create(&router->loop) == STATUS_OK);
+        snprintf(router->address, sizeof(router->address), "127.%u.%u.%u:7946", host >> 16 & 255,
+                 host >> 8 & 255, host & 255);
     }
 }
 
