@@ -37,20 +37,23 @@ static void try_hello(struct slice bytes)
     }
 }
 
+static struct slice take_frame(struct slice bytes, struct slice frame, size_t used)
+{
+    ASSERT(frame.size <= link_frame_size_max && used <= bytes.size);
+    ASSERT(used == mesh_frame_head_size + frame.size);
+    ASSERT(frame.bytes == bytes.bytes + mesh_frame_head_size);
+    return slice_of(bytes.bytes + used, bytes.size - used);
+}
+
 static void try_frames(struct slice bytes)
 {
-    enum status status = STATUS_OK;
+    struct slice frame = {0};
+    size_t used = 0;
+    enum status status = mesh_frame_read(bytes, &frame, &used);
 
     while (status == STATUS_OK) {
-        struct slice frame = {0};
-        size_t used = 0;
+        bytes = take_frame(bytes, frame, used);
         status = mesh_frame_read(bytes, &frame, &used);
-        if (status == STATUS_OK) {
-            ASSERT(frame.size <= link_frame_size_max && used <= bytes.size);
-            ASSERT(used == mesh_frame_head_size + frame.size);
-            ASSERT(frame.bytes == bytes.bytes + mesh_frame_head_size);
-            bytes = slice_of(bytes.bytes + used, bytes.size - used);
-        }
     }
     ASSERT(status == STATUS_MALFORMED || bytes.size < mesh_frame_head_size + link_frame_size_max);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mesh_guest.h -- a connection that the test makes by hand: a stranger without TLS, or a router that
-// has the key and misbehaves.
+// mesh_guest.h -- a connection that the test makes by hand: a stranger without TLS, or a router
+// that has the key and misbehaves.
 #pragma once
 
 #include "cluster/mesh_scene.h"
@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 struct guest {
-    int fd;
     struct tls_session *tls; // NULL: plain
-    bool is_open;            // the other side has not ended it
-    uint8_t in[4096];
     size_t in_size;
+    int fd;
+    bool is_open; // the other side has not ended it
+    uint8_t in[4096];
 };
 
 static inline void guest_connect(struct guest *guest, const struct scene_router *router)

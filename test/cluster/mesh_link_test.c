@@ -81,7 +81,7 @@ TEST(the_largest_frame_arrives)
     CHECK(peer->is_there);
     CHECK_EQ(peer->router, 2);
     CHECK_STR(peer->name, "router-2");
-    CHECK(peer->bytes_out >= sizeof(frame) + 1 + 2 * mesh_frame_head_size);
+    CHECK(peer->bytes_out >= sizeof(frame) + 1 + 2UL * mesh_frame_head_size);
     CHECK_EQ(peer->frames_dropped, 0);
     CHECK_STR(scene_status(&scene, 0)->kind, "mesh");
     CHECK(scene_status(&scene, 0)->is_up);
