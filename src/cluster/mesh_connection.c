@@ -110,13 +110,16 @@ void mesh_connection_accept(struct mesh_link *link)
         struct address remote;
         int fd = -1;
         struct mesh_connection *connection = mesh_connection_take(link);
-        if (connection == NULL || accepted == mesh_accepts_per_turn) {
+        if (connection == NULL) {
+            return; // the next tick tries again
+        }
+        if (accepted == mesh_accepts_per_turn) {
             mesh_link_resume(link);
             return;
         }
         enum status status = tcp_accept(link->listener.fd, &fd, &remote);
         if (status != STATUS_OK) {
-            link->can_accept = status != STATUS_AGAIN; // the next tick tries again
+            link->can_accept = status != STATUS_AGAIN; // without descriptors, the next tick tries
             return;
         }
         mesh_connection_end_oldest(link);

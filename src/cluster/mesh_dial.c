@@ -126,7 +126,7 @@ void mesh_dial_set(struct mesh_link *link, uint32_t name, const struct address *
     }
 }
 
-void mesh_dial_drop_all(struct mesh_link *link)
+void mesh_dial_stop_all(struct mesh_link *link)
 {
     for (uint32_t i = 0; i < mesh_dial_count_max; i++) {
         loop_disarm(link->loop, &link->dials[i].timer);

@@ -169,7 +169,7 @@ void mesh_name_stop(struct mesh_name *name);
 // The addresses that `name` stands for now; dials new ones and drops those without a name.
 void mesh_dial_set(struct mesh_link *link, uint32_t name, const struct address *addresses,
                    uint32_t count);
-void mesh_dial_drop_all(struct mesh_link *link);
+void mesh_dial_stop_all(struct mesh_link *link);
 
 // Says which router is at this address.
 void mesh_dial_found(struct mesh_dial *dial, const struct mesh_hello *hello);

@@ -204,7 +204,7 @@ static void mesh_link_destroy(struct link **base)
     for (uint32_t i = 0; i < link->name_count; i++) {
         mesh_name_stop(&link->names[i]);
     }
-    mesh_dial_drop_all(link);
+    mesh_dial_stop_all(link);
     dns_destroy(&link->dns);
     loop_remove(link->loop, &link->listener);
     tcp_close(&link->listener.fd);

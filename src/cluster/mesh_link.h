@@ -29,8 +29,9 @@
 //
 // Both sides prove themselves (net/tls_peer.h): by the shared key, or by a certificate of the
 // cluster's authority.  Host names are not compared: any router with such a certificate is a peer.
-// A stranger gets nothing but a refused handshake.  At most 64 accepted connections may be before
-// their hello; one more ends the oldest.  Each has 3 s to its first beat.
+// A stranger gets nothing but a refused handshake, and with certificates a look at ours.  At most
+// 64 accepted connections may be before their hello; one more ends the oldest.  Each has 3 s to its
+// first beat.
 //
 // A peer whose connection ends has left at once.  Each peer has a queue of out_size_max bytes, so a
 // peer that reads slowly loses frames and delays nobody.

@@ -201,3 +201,42 @@ TEST(each_failure_is_logged_once_until_it_is_over)
     CHECK_EQ(count_lines(&log, b->address, "lost: the other router closed the connection\n"), 1);
     scene_stop(&scene);
 }
+
+// A router that dials another, which listens at every address, by two of them.
+static void dial_twice(uint32_t from, uint32_t to, struct captured_log *log)
+{
+    struct address address;
+    char first[64];
+    char second[64];
+    const char *peers[] = {first, second};
+    scene_start(&scene);
+    struct mesh_options options = scene_options(&scene, to);
+    options.listen = "*:0";
+    scene_open_with(&scene, to, &options);
+    mesh_link_address(scene.routers[to].link, &address);
+    uint32_t port = (uint32_t)(address.bytes[2] << 8 | address.bytes[3]);
+    snprintf(first, sizeof(first), "127.0.0.1:%u", port);
+    snprintf(second, sizeof(second), "127.0.0.2:%u", port);
+    options = scene_options(&scene, from);
+    options.peers = peers;
+    options.peer_count = 2;
+    capture_begin(log);
+    scene_open_with(&scene, from, &options);
+    scene_turn_for(&scene, 1500);
+    capture_end(log);
+    CHECK_EQ(a->there, 2);
+    CHECK_EQ(b->there, 1);
+    CHECK_EQ(a->came_count + b->came_count, 2);
+    CHECK_EQ(scene_status(&scene, from)->peer_count, 1);
+    CHECK_EQ(scene_status(&scene, to)->peer_count, 1);
+    CHECK(strstr(log->text, ": not connected: ") == NULL);
+    CHECK(strstr(log->text, ": refused: ") == NULL);
+    scene_stop(&scene);
+}
+
+TEST(a_second_address_of_a_router_that_is_there_rests)
+{
+    static struct captured_log log;
+    dial_twice(0, 1, &log);
+    dial_twice(1, 0, &log);
+}
