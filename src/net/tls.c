@@ -7,30 +7,17 @@
 #include "net/tls.h"
 
 #include "base/base.h"
+#include "net/tls_internal.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
-#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 // RFC 1035, section 2.3.4: 255 bytes on the wire are 253 as text.
 enum { host_size_max = 253 };
-
-struct tls_context {
-    SSL_CTX *openssl;
-    bool is_server;
-    bool verify;
-};
-
-struct tls_session {
-    SSL *openssl;
-    const char *why; // static text; "" until something failed
-    size_t sealed;   // bytes that the next write has to begin with
-    int error;       // errno of the failure; then nothing may be sent, not even the closing alert
-};
 
 static const unsigned char http_1_1[] = "\x08http/1.1"; // the wire's list: a size before each name
 
@@ -94,7 +81,7 @@ static int pick_protocol(SSL *openssl, const unsigned char **out, unsigned char 
     return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-static enum status context_create(const SSL_METHOD *method, struct tls_context **out)
+enum status tls_context_create(const SSL_METHOD *method, struct tls_context **out)
 {
     struct tls_context *context = calloc(1, sizeof(*context));
     if (context == NULL) {
@@ -120,8 +107,8 @@ static enum status context_create(const SSL_METHOD *method, struct tls_context *
     return STATUS_OK;
 }
 
-static enum status load_identity(SSL_CTX *openssl, const struct tls_server_options *options,
-                                 char error[tls_error_size])
+enum status tls_load_identity(SSL_CTX *openssl, const struct tls_server_options *options,
+                              char error[tls_error_size])
 {
     bool asked = false;
 
@@ -152,14 +139,14 @@ enum status tls_server_create(const struct tls_server_options *options, struct t
     ASSERT(options->certificate != NULL && options->key != NULL);
 
     error[0] = '\0';
-    enum status status = context_create(TLS_server_method(), &context);
+    enum status status = tls_context_create(TLS_server_method(), &context);
     if (status != STATUS_OK) {
         snprintf(error, tls_error_size, "no memory");
         return status;
     }
     context->is_server = true;
     SSL_CTX_set_alpn_select_cb(context->openssl, pick_protocol, NULL);
-    status = load_identity(context->openssl, options, error);
+    status = tls_load_identity(context->openssl, options, error);
     if (status != STATUS_OK) {
         tls_context_destroy(&context);
         return status;
@@ -168,7 +155,7 @@ enum status tls_server_create(const struct tls_server_options *options, struct t
     return STATUS_OK;
 }
 
-static enum status load_trust(SSL_CTX *openssl, const char *ca, char error[tls_error_size])
+enum status tls_load_trust(SSL_CTX *openssl, const char *ca, char error[tls_error_size])
 {
     ERR_clear_error();
     if (ca != NULL) {
@@ -185,7 +172,7 @@ enum status tls_client_create(const struct tls_client_options *options, struct t
     struct tls_context *context = NULL;
 
     error[0] = '\0';
-    enum status status = context_create(TLS_client_method(), &context);
+    enum status status = tls_context_create(TLS_client_method(), &context);
     if (status != STATUS_OK) {
         snprintf(error, tls_error_size, "no memory");
         return status;
@@ -193,7 +180,7 @@ enum status tls_client_create(const struct tls_client_options *options, struct t
     context->verify = options->verify;
     if (options->verify) {
         SSL_CTX_set_verify(context->openssl, SSL_VERIFY_PEER, NULL);
-        status = load_trust(context->openssl, options->ca, error);
+        status = tls_load_trust(context->openssl, options->ca, error);
     }
     // Zero is success here.
     if (status == STATUS_OK &&
@@ -219,6 +206,7 @@ void tls_context_destroy(struct tls_context **context_ptr)
     }
     int saved_errno = errno;
     SSL_CTX_free(context->openssl); // sessions hold references of their own
+    OPENSSL_cleanse(context, sizeof(*context));
     free(context);
     errno = saved_errno;
 }
@@ -280,6 +268,12 @@ enum status tls_session_open(struct tls_context *context, int fd, const char *ho
     if (session->openssl == NULL || SSL_set_fd(session->openssl, fd) != 1) {
         goto out;
     }
+    session->is_peer = context->is_peer;
+    if (context->is_keyed) {
+        session->is_keyed = true;
+        memcpy(session->shared_key, context->shared_key, tls_key_size);
+        SSL_set_app_data(session->openssl, session);
+    }
     if (context->is_server) {
         SSL_set_accept_state(session->openssl);
     } else {
@@ -299,7 +293,7 @@ out:
 }
 
 // Describes the failure by the error queue, and sets the errno for the caller.
-static const char *protocol_failed(const SSL *openssl)
+static const char *protocol_failed(const struct tls_session *session)
 {
     unsigned long cause = ERR_peek_error();
     int reason = ERR_GET_LIB(cause) == ERR_LIB_SSL ? ERR_GET_REASON(cause) : 0;
@@ -309,8 +303,12 @@ static const char *protocol_failed(const SSL *openssl)
         errno = ECONNRESET;
         return "the peer ended the connection without the closing alert";
     }
+    const char *words = session->is_peer ? tls_peer_words(reason, session->is_keyed) : NULL;
+    if (words != NULL) {
+        return words;
+    }
     if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-        return X509_verify_cert_error_string(SSL_get_verify_result(openssl));
+        return X509_verify_cert_error_string(SSL_get_verify_result(session->openssl));
     }
     return error_text(cause);
 }
@@ -331,7 +329,7 @@ static enum status tls_outcome(struct tls_session *session, int result)
         session->why = errno_text(errno);
         break;
     default:
-        session->why = protocol_failed(session->openssl);
+        session->why = protocol_failed(session);
         break;
     }
     session->error = errno;
@@ -415,6 +413,7 @@ void tls_session_close(struct tls_session **session_ptr, bool orderly)
         SSL_shutdown(session->openssl); // the alert, without waiting for the peer's
     }
     SSL_free(session->openssl);
+    OPENSSL_cleanse(session, sizeof(*session));
     free(session);
     errno = saved_errno;
 }
