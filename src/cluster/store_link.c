@@ -147,17 +147,18 @@ static void store_judge(struct store_link *link)
     }
 }
 
+// Routers that lost the store together must not come back together.
 static uint32_t store_next_delay(struct store_link *link, enum store_remedy remedy)
 {
-    uint32_t delay = refused_retry_ms;
+    uint32_t delay = link->retry_ms * 2;
 
-    if (remedy != STORE_REFUSED) {
-        delay = link->retry_ms * 2;
-        delay = delay < retry_min_ms ? retry_min_ms : delay;
-        delay = delay > retry_max_ms ? retry_max_ms : delay;
-        link->retry_ms = delay;
+    if (remedy == STORE_REFUSED) {
+        return refused_retry_ms - refused_retry_ms / 10 +
+               rng_below(&link->rng, refused_retry_ms / 5);
     }
-    // Routers that lost the store together must not come back together.
+    delay = delay < retry_min_ms ? retry_min_ms : delay;
+    delay = delay > retry_max_ms ? retry_max_ms : delay;
+    link->retry_ms = delay;
     uint32_t jittered = delay / 2 + rng_below(&link->rng, delay / 2 + 1);
     return jittered > retry_min_ms ? jittered : retry_min_ms;
 }

@@ -30,7 +30,7 @@ struct redis_server {
     pid_t pid; // 0: not running
     uint16_t port;
     bool is_sentinel;
-    bool is_tls;          // only for the clients of the test: `port` is that of TLS
+    uint16_t tls_port;    // 0: plain only
     const char *password; // for the test's own commands; NULL: none
     char dir[64];
     const char *words[redis_word_count_max]; // of the command line, behind the fixed ones
@@ -107,6 +107,7 @@ static inline const char *redis_ask(struct redis_server *server, const char *for
     va_end(args);
     size += (size_t)snprintf(command + size, sizeof(command) - size, "\r\nQUIT\r\n");
     ASSERT(send(fd, command, size, MSG_NOSIGNAL) == (ssize_t)size);
+    ASSERT(shutdown(fd, SHUT_WR) == 0); // a Sentinel does not know QUIT
     size = 0;
     ssize_t part = 0;
     while ((part = recv(fd, reply + size, sizeof(reply) - 1 - size, 0)) > 0) {
@@ -133,6 +134,7 @@ static inline void redis_exec(const struct redis_server *server)
 {
     const char *words[redis_word_count_max + 16];
     char port[16];
+    char tls_port[16];
     char conf[128];
     uint32_t count = 0;
 
@@ -150,8 +152,13 @@ static inline void redis_exec(const struct redis_server *server)
         words[count++] = "--repl-diskless-sync-delay";
         words[count++] = "0";
     }
-    words[count++] = server->is_tls ? "--tls-port" : "--port";
+    words[count++] = "--port";
     words[count++] = port;
+    if (server->tls_port != 0) {
+        snprintf(tls_port, sizeof(tls_port), "%u", server->tls_port);
+        words[count++] = "--tls-port";
+        words[count++] = tls_port;
+    }
     words[count++] = "--bind";
     words[count++] = "127.0.0.1";
     words[count++] = "--dir";
@@ -164,14 +171,20 @@ static inline void redis_exec(const struct redis_server *server)
     _exit(127);
 }
 
-// Starts it, again if it was killed, on the same port and empty.
-static inline void redis_start(struct redis_server *server)
+// Gives it a port and a directory; redis_start does so too.
+static inline void redis_prepare(struct redis_server *server)
 {
     if (server->port == 0) {
         server->port = redis_free_port();
         snprintf(server->dir, sizeof(server->dir), "/tmp/redis_test.XXXXXX");
         ASSERT(mkdtemp(server->dir) != NULL);
     }
+}
+
+// Starts it, again if it was killed, on the same port and empty.
+static inline void redis_start(struct redis_server *server)
+{
+    redis_prepare(server);
     fflush(NULL);
     server->pid = fork();
     ASSERT(server->pid != -1);
@@ -181,9 +194,7 @@ static inline void redis_start(struct redis_server *server)
         ASSERT(dup2(null, STDOUT_FILENO) != -1 && dup2(null, STDERR_FILENO) != -1);
         redis_exec(server);
     }
-    if (!server->is_tls) {
-        redis_wait_until_ready(server);
-    }
+    redis_wait_until_ready(server);
 }
 
 static inline void redis_kill(struct redis_server *server)

@@ -189,17 +189,19 @@ static inline uint64_t scene_now_ms(void)
     return clock_monotonic_ns() / 1000000;
 }
 
-// Turns until the condition holds; the CHECK behind it fails if it never did.
+// Turns until the condition holds, which may act each time; the CHECK fails if it never did.
 #define TURN_UNTIL(cond)                                                                           \
     do {                                                                                           \
         uint64_t turn_until_ms = scene_now_ms() + scene_wait_ms;                                   \
-        while (!(cond) && scene_now_ms() < turn_until_ms) {                                        \
+        bool turn_is_over = (cond);                                                                \
+        while (!turn_is_over && scene_now_ms() < turn_until_ms) {                                  \
             loop_turn(scene.loop, 5);                                                              \
+            turn_is_over = (cond);                                                                 \
         }                                                                                          \
-        if (!(cond)) {                                                                             \
-            printf("# log:\n%s", scene_log());                                                     \
+        if (!turn_is_over) {                                                                       \
+            printf("# never: %s\n%s", #cond, scene_log());                                         \
         }                                                                                          \
-        CHECK(cond);                                                                               \
+        CHECK(turn_is_over);                                                                       \
     } while (0)
 
 static inline void scene_turn_for(uint64_t time_ms)
