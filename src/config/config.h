@@ -39,6 +39,8 @@ enum config_any_name { CONFIG_ANY_NAME_AUTO, CONFIG_ANY_NAME_ON, CONFIG_ANY_NAME
 // Whether an engine that holds a block twice says so twice.
 enum config_copies { CONFIG_COPIES_COUNT, CONFIG_COPIES_SET };
 
+enum { config_cluster_secret_min = 16 }; // characters
+
 struct config_list {
     const char **items;
     uint32_t count;
@@ -222,6 +224,22 @@ struct config {
         struct config_list servers; // empty: the system's
     } dns;
 
+    // Other routers.
+    struct {
+        const char *listen; // NULL: no mesh
+        struct config_list peers;
+        const char *store; // NULL: no store
+        const char *store_ca;
+        bool store_verify;
+        const char *secret; // NULL: none
+        const char *certificate;
+        const char *key;
+        const char *ca;
+        const char *name;
+        uint32_t interval; // ms
+        uint64_t memory;
+    } cluster;
+
     struct {
         const char *listen; // NULL: no admin API
         const char *token;
@@ -294,7 +312,7 @@ struct config_source {
 };
 
 // Checks all and starts nothing.  Of the files that options name only those with secrets
-// (`api_key_file`, `admin.token_file`) are read; certificates are not opened here.  `*out` is
+// (such as `api_key_file`) are read; certificates are not opened here.  `*out` is
 // untouched on failure.  STATUS_IO: the file cannot be read; error->text says why.
 enum status config_load(const struct config_source *source, struct config **out,
                         struct config_error *error);
@@ -314,4 +332,9 @@ void config_error_write(const struct config_error *error, struct text *out);
 static inline const char *config_pool_name(const struct config *config, uint32_t pool)
 {
     return pool < config->pool_count ? config->pools[pool].name : "";
+}
+
+static inline bool config_has_cluster(const struct config *config)
+{
+    return config->cluster.listen != NULL || config->cluster.store != NULL;
 }

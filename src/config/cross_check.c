@@ -38,6 +38,50 @@ static enum status check_tls(struct config_draft *draft)
     return STATUS_OK;
 }
 
+static enum status check_cluster_identity(struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+    uint32_t files = (config->cluster.certificate != NULL) + (config->cluster.key != NULL) +
+                     (config->cluster.ca != NULL);
+
+    if (config->cluster.secret != NULL &&
+        strlen(config->cluster.secret) < config_cluster_secret_min) {
+        return config_refuse(draft, cross_check_place_of(draft, "cluster.secret"),
+                             "cluster.secret has %zu characters; it needs at least %d",
+                             strlen(config->cluster.secret), (int)config_cluster_secret_min);
+    }
+    if (files != 0 && files != 3) {
+        return config_refuse(draft, cross_check_place_of(draft, "cluster.certificate"),
+                             "cluster.certificate, cluster.key and cluster.ca need each other");
+    }
+    if (files != 0 && config->cluster.secret != NULL) {
+        return config_refuse(draft, cross_check_place_of(draft, "cluster.certificate"),
+                             "cluster.certificate takes the place of cluster.secret: set one of the "
+                             "two");
+    }
+    if (config->cluster.listen != NULL && files == 0 && config->cluster.secret == NULL) {
+        return config_refuse(draft, cross_check_place_of(draft, "cluster.listen"),
+                             "cluster.listen needs cluster.secret_file, or cluster.certificate, "
+                             "cluster.key and cluster.ca: strangers must not steer requests");
+    }
+    return STATUS_OK;
+}
+
+static enum status check_cluster(struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+
+    if (config->cluster.listen != NULL && config->cluster.store != NULL) {
+        return config_refuse(draft, cross_check_place_of(draft, "cluster.listen"),
+                             "cluster.listen and cluster.store exclude each other");
+    }
+    if (config->cluster.listen == NULL && config->cluster.peers.count > 0) {
+        return config_refuse(draft, cross_check_place_of(draft, "cluster.peers"),
+                             "cluster.peers needs cluster.listen");
+    }
+    return check_cluster_identity(draft);
+}
+
 static enum status check_admin(struct config_draft *draft)
 {
     const struct config *config = draft->config;
@@ -386,8 +430,8 @@ static enum status check_keys(struct config_draft *draft)
 enum status config_cross_check(struct config_draft *draft)
 {
     static enum status (*const steps[])(struct config_draft *) = {
-        check_tls,       check_admin,  check_order,       finish_pools,
-        finish_backends, check_events, finish_tokenizers, check_keys,
+        check_tls,       check_admin,  check_order,       finish_pools,  finish_backends,
+        check_events,    check_cluster, finish_tokenizers, check_keys,
     };
     enum status status = STATUS_OK;
 

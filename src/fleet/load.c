@@ -125,10 +125,11 @@ float load_presence(struct load *load, uint64_t now_ms)
     return 1 - load_fade(load_age_ms(&load->known_ms, (uint32_t)now_ms), load_recent_ms);
 }
 
-static void count_recent(struct load *load, uint32_t uncached_tokens, uint32_t now_ms)
+static void count_recent(struct load *load, uint64_t requests, uint64_t uncached_tokens,
+                         uint32_t now_ms)
 {
     float fade = load_fade(load_age_ms(&load->recent_ms, now_ms), load_recent_ms);
-    STORE(&load->recent_requests, LOAD(&load->recent_requests) * fade + 1);
+    STORE(&load->recent_requests, LOAD(&load->recent_requests) * fade + (float)requests);
     STORE(&load->recent_tokens, LOAD(&load->recent_tokens) * fade + (float)uncached_tokens);
     STORE(&load->recent_ms, now_ms);
 }
@@ -140,7 +141,9 @@ void load_begin(struct load *load, struct load_request *request, uint64_t now_us
 
     int64_t ahead = ADD(&load->queued_tokens, request->uncached_tokens);
     ADD(&load->requests, 1);
-    count_recent(load, request->uncached_tokens, (uint32_t)(now_us / 1000));
+    count_recent(load, 1, request->uncached_tokens, (uint32_t)(now_us / 1000));
+    ADD(&load->begun_requests, 1);
+    ADD(&load->begun_tokens, request->uncached_tokens);
     request->ahead_tokens = (uint32_t)(ahead < UINT32_MAX ? ahead : UINT32_MAX);
     request->output_tokens = 0;
     request->sampled_tokens = 0;
@@ -257,6 +260,20 @@ void load_end(struct load *load, struct load_request *request)
     SUB(&load->requests, 1);
 }
 
+void load_set_others(struct load *load, const struct load_others *others)
+{
+    STORE(&load->others_requests, others->requests);
+    STORE(&load->others_sequences, others->sequences);
+    STORE(&load->others_queued_tokens, saturate_u32(others->queued_tokens));
+    STORE(&load->others_context_tokens, saturate_u32(others->context_tokens));
+}
+
+void load_note_begun(struct load *load, uint64_t requests, uint64_t uncached_tokens,
+                     uint64_t now_ms)
+{
+    count_recent(load, requests, uncached_tokens, (uint32_t)now_ms);
+}
+
 static float not_below_zero(float value)
 {
     return value > 0 ? value : 0;
@@ -268,9 +285,16 @@ static float load_reported(float value)
     return value >= 0 && value < 1e9F ? value : -1;
 }
 
-static int64_t own_tokens(const struct load *load)
+// Of ours and of the other routers: what the engine reports beyond that is of other clients.
+static int64_t known_tokens(const struct load *load)
 {
-    return LOAD(&load->queued_tokens) + LOAD(&load->context_tokens);
+    return LOAD(&load->queued_tokens) + LOAD(&load->context_tokens) +
+           LOAD(&load->others_queued_tokens) + LOAD(&load->others_context_tokens);
+}
+
+static int known_requests(const struct load *load)
+{
+    return LOAD(&load->requests) + (int)LOAD(&load->others_requests);
 }
 
 // A report is up to one scrape old, and the emptiest backend would get all requests until the next.
@@ -283,7 +307,7 @@ static float usage_now(const struct load *load)
     if (usage <= 0 || then < 1) {
         return usage;
     }
-    float change = (float)own_tokens(load) / then;
+    float change = (float)known_tokens(load) / then;
     return fminf(usage * fminf(change, usage_change_max), 1);
 }
 
@@ -292,8 +316,8 @@ void load_report(struct load *load, const struct load_report *report, uint64_t n
     STORE(&load->reported_running, load_reported(report->running));
     STORE(&load->reported_waiting, load_reported(report->waiting));
     STORE(&load->reported_kv_usage, fminf(load_reported(report->kv_usage), 1));
-    STORE(&load->reported_own_requests, LOAD(&load->requests));
-    STORE(&load->reported_own_tokens, own_tokens(load));
+    STORE(&load->reported_own_requests, known_requests(load));
+    STORE(&load->reported_own_tokens, known_tokens(load));
     if (report->cache_tokens >= 1 && report->cache_tokens < 1e15) {
         STORE(&load->cache_tokens, (uint64_t)report->cache_tokens);
     }
@@ -352,10 +376,13 @@ static void read_speeds(const struct load *load, uint32_t now_ms, struct load_vi
 // No counter is ever below zero: a request takes back only what it added before.
 void load_read(const struct load *load, uint64_t now_ms, struct load_view *out)
 {
-    out->queued_tokens = (uint64_t)LOAD(&load->queued_tokens);
-    out->context_tokens = (uint64_t)LOAD(&load->context_tokens);
-    out->sequences = (uint32_t)LOAD(&load->sequences);
-    out->requests = (uint32_t)LOAD(&load->requests);
+    int sequences = LOAD(&load->sequences);
+    int requests = LOAD(&load->requests);
+    out->awaits_first_token = requests > sequences;
+    out->queued_tokens = (uint64_t)LOAD(&load->queued_tokens) + LOAD(&load->others_queued_tokens);
+    out->context_tokens = (uint64_t)LOAD(&load->context_tokens) + LOAD(&load->others_context_tokens);
+    out->sequences = (uint32_t)sequences + LOAD(&load->others_sequences);
+    out->requests = (uint32_t)requests + LOAD(&load->others_requests);
     float fade = load_fade(load_age_ms(&load->recent_ms, (uint32_t)now_ms), load_recent_ms);
     out->recent_requests = LOAD(&load->recent_requests) * fade;
     out->recent_tokens = LOAD(&load->recent_tokens) * fade;

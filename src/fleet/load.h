@@ -81,12 +81,22 @@ struct load {
     atomic_uint_fast64_t cache_tokens;       // of the KV cache; 0: unknown
     atomic_uint block_tokens;                // of the engine's blocks; 0: unknown
     atomic_uint told_block_tokens;           // the same from its KV events, which takes precedence
+    // What the other routers of a cluster have on it, in all; written by the thread of the cluster.
+    atomic_uint others_requests;
+    atomic_uint others_sequences;
+    atomic_uint others_queued_tokens;
+    atomic_uint others_context_tokens;
+
+    // No decision reads these.  Begun since the start, for other routers.
+    _Alignas(64) atomic_uint_fast64_t begun_requests;
+    atomic_uint_fast64_t begun_tokens; // uncached ones
     // Of responses that report it: tokens predicted to be cached, and tokens that were.
     atomic_uint_fast64_t predicted_tokens;
     atomic_uint_fast64_t cached_tokens;
 };
 
-_Static_assert(offsetof(struct load, reported_ms) == 64, "a decision reads one line of each load");
+_Static_assert(offsetof(struct load, reported_ms) == 64, "requests write the first line");
+_Static_assert(offsetof(struct load, begun_requests) == 128, "a decision reads two lines");
 
 // One request's part of it; the caller keeps it from load_begin to load_end.
 struct load_request {
@@ -108,7 +118,7 @@ struct load_view {
     uint64_t queued_tokens;
     uint64_t context_tokens;
     uint32_t sequences;
-    uint32_t requests;      // ours
+    uint32_t requests;      // ours, and those of other routers of the cluster; so for the above
     float recent_requests;  // begun lately
     float recent_tokens;    // their uncached tokens
     float foreign_requests; // of other clients, from the last report, faded by its age
@@ -120,6 +130,7 @@ struct load_view {
     uint32_t step_age_ms;    // likewise
     uint64_t cache_tokens;   // 0: unknown
     bool speed_is_learned;
+    bool awaits_first_token; // some request of ours does
 };
 
 struct load_report {
@@ -144,6 +155,19 @@ void load_output(struct load *load, struct load_request *request, uint32_t token
 
 // Idempotent; does nothing for a request that did not begin.
 void load_end(struct load *load, struct load_request *request);
+
+// Other routers have so much on it now, in all.
+struct load_others {
+    uint32_t requests;
+    uint32_t sequences;
+    uint64_t queued_tokens;
+    uint64_t context_tokens;
+};
+void load_set_others(struct load *load, const struct load_others *others);
+
+// Other routers have sent it requests.
+void load_note_begun(struct load *load, uint64_t requests, uint64_t uncached_tokens,
+                     uint64_t now_ms);
 
 void load_report(struct load *load, const struct load_report *report, uint64_t now_ms);
 

@@ -84,7 +84,7 @@ uint32_t traffic_tokens_of(const struct traffic *traffic, uint64_t text_size)
 
 // The arrivals in the ring after the oldest one, over the time since that one, so the rate falls
 // while no request arrives.
-static float arrivals_per_ms(const struct traffic *traffic, uint64_t now_us)
+float traffic_own_arrivals(const struct traffic *traffic, uint64_t now_us)
 {
     uint64_t count = LOAD(&traffic->arrival_count);
     if (count < 2) {
@@ -98,11 +98,16 @@ static float arrivals_per_ms(const struct traffic *traffic, uint64_t now_us)
     return (float)(kept - 1) / span_ms;
 }
 
+void traffic_set_others(struct traffic *traffic, float per_ms)
+{
+    STORE(&traffic->others_per_ms, per_ms);
+}
+
 void traffic_read(const struct traffic *traffic, uint64_t now_us, struct traffic_view *out)
 {
     out->completion_count = LOAD(&traffic->completion_count);
     bool has_completions = out->completion_count >= completions_min;
-    out->arrivals_per_ms = arrivals_per_ms(traffic, now_us);
+    out->arrivals_per_ms = traffic_own_arrivals(traffic, now_us) + LOAD(&traffic->others_per_ms);
     out->decode_ms = has_completions ? LOAD(&traffic->decode_ms) : 0;
     out->output_tokens = has_completions ? LOAD(&traffic->output_tokens) : output_tokens_shipped;
     out->prefill_ms = LOAD(&traffic->prefill_ms);

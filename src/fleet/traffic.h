@@ -26,6 +26,7 @@ struct traffic {
     atomic_uint_fast64_t text_count;
     _Atomic float text_size; // of prompts whose tokens the engine counted
     _Atomic float text_tokens;
+    _Atomic float others_per_ms; // arrivals at the other routers of a cluster
 };
 
 // Plain numbers for a decision.
@@ -53,5 +54,11 @@ void traffic_learn_text(struct traffic *traffic, uint64_t text_size, uint64_t pr
 // The expected number of tokens in a prompt of `text_size` bytes; a quarter of them before the
 // first sample.
 uint32_t traffic_tokens_of(const struct traffic *traffic, uint64_t text_size);
+
+// Requests arrive at the other routers of a cluster, too, at that rate in all.
+void traffic_set_others(struct traffic *traffic, float per_ms);
+
+// The rate of arrivals at this router alone.
+float traffic_own_arrivals(const struct traffic *traffic, uint64_t now_us);
 
 void traffic_read(const struct traffic *traffic, uint64_t now_us, struct traffic_view *out);

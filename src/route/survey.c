@@ -331,7 +331,7 @@ static void survey_forget(struct survey *survey, const struct survey_task *task,
 // tries a backend that was slow, not all that arrive until its response.
 static struct survey_speeds survey_trust_speeds(const struct load_view *load, float life_ms)
 {
-    bool is_being_tried = load->requests > load->sequences;
+    bool is_being_tried = load->awaits_first_token;
     struct survey_speeds out = {.prefill_ms = load->prefill_ms, .step_ms = load->step_ms};
 
     if (load->speed_is_learned) {
@@ -390,7 +390,9 @@ static void survey_add(struct survey *survey, const struct survey_task *task,
     *target = (struct policy_target){
         .backend = member->slot,
         .weight = member->weight,
-        .running_requests = atomic_load_explicit(&backend->shared.in_flight, memory_order_relaxed),
+        .running_requests =
+            atomic_load_explicit(&backend->shared.in_flight, memory_order_relaxed) +
+            atomic_load_explicit(&backend->load.others_requests, memory_order_relaxed),
         .identity = backend->identity,
         .waiting = -1,
         .kv_usage = -1,

@@ -60,6 +60,11 @@ void thread_join(struct thread **thread_ptr)
     }
 }
 
+void thread_yield(void)
+{
+    sched_yield();
+}
+
 uint32_t thread_core_count(void)
 {
     cpu_set_t cores;

@@ -16,5 +16,8 @@ enum status thread_start(const char *name, void (*run)(void *owner), void *owner
 // Waits for its end.  Clears the caller's pointer, which may be NULL.
 void thread_join(struct thread **thread);
 
+// Lets other threads run.
+void thread_yield(void);
+
 // Cores that this process may use.
 uint32_t thread_core_count(void);
