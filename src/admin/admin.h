@@ -19,6 +19,7 @@
 
 struct admin;
 struct config;
+struct cluster;
 struct kv_feeder;
 struct fleet;
 struct loop;
@@ -41,6 +42,7 @@ struct admin_options {
     void (*changed)(void *owner);           // publishes the fleet before the response is sent
     // Hands a document of KV events to the feeder (kv_feeder_push).  NULL: KV events are off.
     enum status (*push_events)(void *owner, uint64_t backend_id, struct slice json);
+    struct cluster *const *cluster;  // both may be NULL: this router is alone
     struct kv_feeder *const *feeder; // both may be NULL: KV events are off
     // Source of decisions and time series; both pointers may be NULL: there are none then.
     struct scribe *const *scribe;
@@ -51,6 +53,11 @@ struct admin_options {
 static inline struct scribe *admin_scribe(const struct admin_options *options)
 {
     return options->scribe != NULL ? *options->scribe : NULL;
+}
+
+static inline struct cluster *admin_cluster(const struct admin_options *options)
+{
+    return options->cluster != NULL ? *options->cluster : NULL;
 }
 
 static inline struct kv_feeder *admin_feeder(const struct admin_options *options)

@@ -33,7 +33,7 @@ enum link_state {
     LINK_FAILED
 };
 
-struct link {
+struct drive_link {
     struct transport transport; // first: `ready` finds us from here
     struct drive_client *client;
     struct list_node node; // among the idle or the free
@@ -57,7 +57,7 @@ struct drive_client {
     struct drive_client_options options;
     struct drive_client_counts counts;
     size_t head_size;
-    struct link *links; // connections_max of them
+    struct drive_link *links; // connections_max of them
     uint32_t fresh;     // links from here on were never used
     struct list_node *free;
     struct list_node *idle;
@@ -80,14 +80,14 @@ struct drive_client *drive_client_create(const struct drive_client_options *opti
     }
     client->options = *options;
     client->head_size = strlen(options->head);
-    client->links = pages_reserve(sizeof(struct link) * options->connections_max);
+    client->links = pages_reserve(sizeof(struct drive_link) * options->connections_max);
     if (client->links == NULL) {
         drive_client_destroy(&client);
     }
     return client;
 }
 
-static void release_request(struct link *link)
+static void release_request(struct drive_link *link)
 {
     free(link->out);
     link->out = NULL;
@@ -103,7 +103,7 @@ void drive_client_destroy(struct drive_client **client_ptr)
         return;
     }
     for (uint32_t i = 0; client->links != NULL && i < client->fresh; i++) {
-        struct link *link = &client->links[i];
+        struct drive_link *link = &client->links[i];
         loop_disarm(client->options.loop, &link->timer);
         loop_disarm(client->options.loop, &link->resume);
         transport_close(&link->transport, client->options.loop, TRANSPORT_ABORT);
@@ -111,7 +111,7 @@ void drive_client_destroy(struct drive_client **client_ptr)
         release_request(link);
     }
     if (client->links != NULL) {
-        pages_release(&client->links, sizeof(struct link) * client->options.connections_max);
+        pages_release(&client->links, sizeof(struct drive_link) * client->options.connections_max);
     }
     free(client);
 }
@@ -128,15 +128,15 @@ bool drive_client_has_room(const struct drive_client *client)
 }
 
 // The latest one first: the kernel's buffers are warm, and the others may time out.
-static struct link *take_link(struct drive_client *client)
+static struct drive_link *take_link(struct drive_client *client)
 {
     struct list_node *node = client->idle != NULL ? client->idle : client->free;
     if (node != NULL) {
         list_remove(node);
-        return CONTAINER_OF(node, struct link, node);
+        return CONTAINER_OF(node, struct drive_link, node);
     }
     ASSERT(client->fresh < client->options.connections_max);
-    struct link *link = &client->links[client->fresh++];
+    struct drive_link *link = &client->links[client->fresh++];
     link->client = client;
     link->transport.source.ready = link_ready;
     link->timer.fire = link_expire;
@@ -145,7 +145,7 @@ static struct link *take_link(struct drive_client *client)
     return link;
 }
 
-static void close_link(struct link *link, enum transport_end end)
+static void close_link(struct drive_link *link, enum transport_end end)
 {
     struct loop *loop = link->client->options.loop;
     list_remove(&link->node);
@@ -156,7 +156,7 @@ static void close_link(struct link *link, enum transport_end end)
 }
 
 // Reports the end of the request.  The link is free for other requests by then.
-static void link_finish(struct link *link)
+static void link_finish(struct drive_link *link)
 {
     struct drive_client *client = link->client;
     struct drive_request *request = link->request;
@@ -180,7 +180,7 @@ static void link_finish(struct link *link)
     }
 }
 
-static void link_fail(struct link *link, enum drive_error error)
+static void link_fail(struct drive_link *link, enum drive_error error)
 {
     link->response.error = error;
     link->response.keep_alive = false;
@@ -188,7 +188,7 @@ static void link_fail(struct link *link, enum drive_error error)
 }
 
 // Reports the error from the loop, never from inside drive_client_send.
-static void fail_later(struct link *link, enum drive_error error)
+static void fail_later(struct drive_link *link, enum drive_error error)
 {
     link->known = error;
     link->state = LINK_FAILED;
@@ -197,7 +197,7 @@ static void fail_later(struct link *link, enum drive_error error)
 
 static void link_expire(struct timer *timer)
 {
-    struct link *link = CONTAINER_OF(timer, struct link, timer);
+    struct drive_link *link = CONTAINER_OF(timer, struct drive_link, timer);
     if (link->sends_again) {
         loop_arm(link->client->options.loop, timer,
                  resume_ms); // it is closed, and opens in this turn
@@ -207,14 +207,14 @@ static void link_expire(struct timer *timer)
 }
 
 // The server had closed the connection before it saw the request.
-static bool is_stale(const struct link *link)
+static bool is_stale(const struct drive_link *link)
 {
     uint64_t now_us = loop_now_us(link->client->options.loop);
     return link->is_reused && !link->has_bytes && !link->was_sent_once &&
            now_us - link->request->sent_us < stale_us;
 }
 
-static void break_off(struct link *link, bool is_orderly)
+static void break_off(struct drive_link *link, bool is_orderly)
 {
     if (is_stale(link)) {
         link->client->counts.stale++;
@@ -227,7 +227,7 @@ static void break_off(struct link *link, bool is_orderly)
 }
 
 // Head and body, in memory of their own.
-static enum drive_error link_write_request(struct link *link)
+static enum drive_error link_write_request(struct drive_link *link)
 {
     const struct drive_client_options *options = &link->client->options;
     const struct work_item *item = &link->request->item;
@@ -264,7 +264,7 @@ static enum drive_error connect_error(int error)
     return error == ECONNRESET ? DRIVE_RESET : DRIVE_UNREACHABLE;
 }
 
-static void connect_link(struct link *link)
+static void connect_link(struct drive_link *link)
 {
     struct drive_client *client = link->client;
     const struct drive_client_options *options = &client->options;
@@ -286,7 +286,7 @@ static void connect_link(struct link *link)
     }
 }
 
-static bool send_rest(struct link *link)
+static bool send_rest(struct drive_link *link)
 {
     while (link->out_sent < link->out_size) {
         struct slice rest = slice_of(link->out + link->out_sent, link->out_size - link->out_sent);
@@ -307,7 +307,7 @@ static bool send_rest(struct link *link)
     return true;
 }
 
-static void link_start(struct link *link)
+static void link_start(struct drive_link *link)
 {
     const struct drive_client_options *options = &link->client->options;
 
@@ -337,7 +337,7 @@ static void link_start(struct link *link)
 
 void drive_client_send(struct drive_client *client, struct drive_request *request)
 {
-    struct link *link = take_link(client);
+    struct drive_link *link = take_link(client);
 
     link->request = request;
     link->was_sent_once = false;
@@ -352,7 +352,7 @@ void drive_client_send(struct drive_client *client, struct drive_request *reques
 
 static void link_recycle(struct loop_deferred *deferred)
 {
-    struct link *link = CONTAINER_OF(deferred, struct link, recycle);
+    struct drive_link *link = CONTAINER_OF(deferred, struct drive_link, recycle);
 
     if (link->sends_again) {
         free(link->out);
@@ -364,7 +364,7 @@ static void link_recycle(struct loop_deferred *deferred)
 }
 
 // AGAIN: there is not yet a connection to send on.
-static enum status finish_connecting(struct link *link)
+static enum status finish_connecting(struct drive_link *link)
 {
     if (!link->transport.can_write) {
         return STATUS_AGAIN;
@@ -388,7 +388,7 @@ static enum status finish_connecting(struct link *link)
 }
 
 // One read; false when there is nothing to go on with.
-static bool link_read_once(struct link *link)
+static bool link_read_once(struct drive_link *link)
 {
     struct drive_client *client = link->client;
     size_t size = 0;
@@ -410,7 +410,7 @@ static bool link_read_once(struct link *link)
     return true;
 }
 
-static void link_read(struct link *link)
+static void link_read(struct drive_link *link)
 {
     for (uint32_t reads = 0; link->transport.can_read; reads++) {
         if (reads == reads_per_turn) {
@@ -425,11 +425,11 @@ static void link_read(struct link *link)
 
 static void link_resume(struct timer *timer)
 {
-    link_read(CONTAINER_OF(timer, struct link, resume));
+    link_read(CONTAINER_OF(timer, struct drive_link, resume));
 }
 
 // An idle connection: bytes or a close both end it.
-static void check_idle(struct link *link)
+static void check_idle(struct drive_link *link)
 {
     size_t size = 0;
     if (link->transport.can_read &&
@@ -440,7 +440,7 @@ static void check_idle(struct link *link)
 
 static void link_ready(struct loop_source *source, uint32_t events)
 {
-    struct link *link = (struct link *)source;
+    struct drive_link *link = (struct drive_link *)source;
 
     transport_note(&link->transport, events);
     if (link->state == LINK_FAILED) {

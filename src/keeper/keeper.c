@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "base/reclaim.h"
 #include "base/text.h"
+#include "cluster/cluster.h"
 #include "config/backend_events.h"
 #include "config/config.h"
 #include "config/option/command.h"
@@ -66,6 +67,7 @@ struct keeper {
     struct certifier *certifier;  // NULL without dialects
     struct proxy *proxy;
     struct kv_feeder *feeder; // NULL: no backend publishes KV events
+    struct cluster *cluster;  // NULL: this router is alone
     struct scribe *scribe;    // NULL: no log, traces or admin API
     uint64_t members_reported_ms;
     struct admin *admin;
@@ -124,6 +126,9 @@ static void keeper_publish(void *owner)
     }
     if (keeper->feeder != NULL) {
         kv_feeder_wake(keeper->feeder);
+    }
+    if (keeper->cluster != NULL) {
+        cluster_wake(keeper->cluster);
     }
 }
 
@@ -195,6 +200,9 @@ static void keeper_reload(struct keeper *keeper)
     }
     if (keeper->scribe != NULL) {
         scribe_set_config(keeper->scribe, config);
+    }
+    if (keeper->cluster != NULL) {
+        cluster_set_config(keeper->cluster, config);
     }
     log_info("configuration reloaded");
 }
@@ -300,8 +308,8 @@ static bool keeper_set_up(struct keeper *keeper, uint32_t worker_count)
 {
     const struct config *config = keeper->config;
 
-    // One more reader: the feeder thread.
-    reclaim_init(&keeper->reclaim, worker_count + 1);
+    // More readers: the feeder thread, and that of the cluster.
+    reclaim_init(&keeper->reclaim, worker_count + 2);
     if (loop_create(&keeper->loop) != STATUS_OK ||
         signals_open(keeper->loop, keeper_heard, keeper, &keeper->signals) != STATUS_OK) {
         return false;
@@ -413,6 +421,7 @@ static bool keeper_open_admin(struct keeper *keeper)
         .changed = keeper_publish,
         .push_events = keeper_push_events,
         .feeder = &keeper->feeder,
+        .cluster = &keeper->cluster,
         .scribe = &keeper->scribe,
         .process_start_ms = process_start_ms(),
         .owner = keeper,
@@ -455,6 +464,28 @@ static bool keeper_open_feeder(struct keeper *keeper, uint32_t worker_count)
     return false;
 }
 
+// Starts the thread that shares with other routers, if there are any.
+static bool keeper_open_cluster(struct keeper *keeper, uint32_t worker_count)
+{
+    char error[cluster_error_size];
+
+    if (!config_has_cluster(keeper->config)) {
+        reclaim_leave(&keeper->reclaim, worker_count + 1);
+        return true;
+    }
+    if (cluster_start(&(struct cluster_options){.config = keeper->config,
+                                                .fleet = keeper->fleet,
+                                                .reclaim = &keeper->reclaim,
+                                                .reader = worker_count + 1,
+                                                .knowledge = proxy_knowledge(keeper->proxy),
+                                                .sender = worker_count + 1},
+                      &keeper->cluster, error) == STATUS_OK) {
+        return true;
+    }
+    fprintf(stderr, "warmpath: %s\n", error);
+    return false;
+}
+
 static int keeper_run(struct keeper *keeper)
 {
     uint32_t worker_count =
@@ -462,7 +493,7 @@ static int keeper_run(struct keeper *keeper)
     char error[proxy_error_size];
 
     worker_count =
-        worker_count < reclaim_reader_count_max ? worker_count : reclaim_reader_count_max - 1;
+        worker_count < reclaim_reader_count_max - 1 ? worker_count : reclaim_reader_count_max - 2;
     if (!keeper_set_up(keeper, worker_count)) {
         fprintf(stderr, "warmpath: out of memory or file descriptors at start\n");
         return COMMAND_FAILED;
@@ -489,7 +520,7 @@ static int keeper_run(struct keeper *keeper)
         fprintf(stderr, "warmpath: %s\n", error);
         return COMMAND_FAILED;
     }
-    if (!keeper_open_feeder(keeper, worker_count)) {
+    if (!keeper_open_feeder(keeper, worker_count) || !keeper_open_cluster(keeper, worker_count)) {
         return COMMAND_FAILED;
     }
     for (uint32_t i = 0; i < keeper->config->listen.count; i++) {
@@ -509,6 +540,7 @@ static void keeper_tear_down(struct keeper *keeper)
         loop_disarm(keeper->loop, &keeper->tick);
     }
     admin_close(&keeper->admin);
+    cluster_stop(&keeper->cluster); // it writes to the index, which the proxy owns
     kv_feeder_stop(&keeper->feeder); // it writes to the ledger, which the proxy owns
     proxy_stop(&keeper->proxy);
     scribe_stop(&keeper->scribe); // writes the receipts that workers have left

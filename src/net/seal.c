@@ -50,6 +50,17 @@ static bool seal_derive_key(const uint8_t *secret, struct slice label, uint8_t k
     return is_good;
 }
 
+enum status seal_secret_of(struct slice text, uint8_t secret[seal_secret_size])
+{
+    unsigned size = 0;
+    bool is_good = EVP_Digest(text.bytes, text.size, secret, &size, EVP_sha256(), NULL) == 1 &&
+                   size == seal_secret_size;
+    if (!is_good) {
+        ERR_clear_error();
+    }
+    return is_good ? STATUS_OK : STATUS_EXHAUSTED;
+}
+
 enum status seal_create(const uint8_t secret[seal_secret_size], struct slice label,
                         struct seal **out)
 {

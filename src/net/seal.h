@@ -24,6 +24,10 @@ enum {
 
 struct seal;
 
+// A secret of that size from a text of any, for example one that people have chosen.  EXHAUSTED: no
+// memory.
+enum status seal_secret_of(struct slice text, uint8_t secret[seal_secret_size]);
+
 // EXHAUSTED: no memory.
 enum status seal_create(const uint8_t secret[seal_secret_size], struct slice label,
                         struct seal **out);

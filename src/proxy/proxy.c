@@ -269,7 +269,9 @@ static void make_knowledge(struct proxy *proxy, const struct proxy_options *opti
         .ledger_memory = proxy->ledger_memory_size,
         .ttl_s = ttl_ms == 0 ? 0 : (ttl_ms + 999) / 1000,
         .backend_count_max = config->limits.backends,
-        .sender_count = options->worker_count + 1,
+        // The keeper, and the thread of the cluster.
+        .sender_count = options->worker_count + 1 + config_has_cluster(config),
+        .is_tapped = config_has_cluster(config),
     });
 }
 

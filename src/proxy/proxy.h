@@ -79,7 +79,8 @@ void proxy_stop(struct proxy **proxy);
 
 void proxy_totals(const struct proxy *proxy, struct proxy_totals *out);
 
-// The knowledge that all workers share.  The keeper is its sender number proxy_worker_count.
+// The knowledge that all workers share.  The keeper is its sender number proxy_worker_count, the
+// thread of the cluster the next one.
 struct knowledge *proxy_knowledge(const struct proxy *proxy);
 uint32_t proxy_worker_count(const struct proxy *proxy);
 
