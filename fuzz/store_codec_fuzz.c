@@ -1,2 +1,7 @@
 #include "fuzz.h"
-int LLVMFuzzerTestOneInput(const uint8_t *b, size_t s){(void)b;(void)s;return 0;}
+int LLVMFuzzerTestOneInput(const uint8_t *b, size_t s)
+{
+    (void)b;
+    (void)s;
+    return 0;
+}

@@ -15,11 +15,11 @@
 #include "sys/log.h"
 #include "sys/loop.h"
 #include "sys/mutex.h"
+#include "sys/process.h"
 #include "sys/thread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum {
     notes_a_turn = 20000, // then frames that came in have their turn
@@ -278,15 +278,6 @@ static uint32_t window_bits_of(uint64_t memory)
     return bits;
 }
 
-static void cluster_name_router(struct cluster *cluster)
-{
-    char host[40] = "";
-    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
-        snprintf(host, sizeof(host), "router");
-    }
-    snprintf(cluster->name, sizeof(cluster->name), "%s/%ld", host, (long)getpid());
-}
-
 static enum status cluster_open_link(struct cluster *cluster, char error[cluster_error_size])
 {
     const struct config *config = cluster->options.config;
@@ -391,7 +382,7 @@ enum status cluster_start(const struct cluster_options *options, struct cluster 
     cluster->interval_ms = options->config->cluster.interval;
     cluster->timer.fire = cluster_tick;
     mutex_init(&cluster->lock);
-    cluster_name_router(cluster);
+    process_name(cluster->name, sizeof(cluster->name));
     cluster_set_config(cluster, options->config);
     if (cluster_open(cluster, error) != STATUS_OK ||
         thread_start("cluster", cluster_run, cluster, &cluster->thread) != STATUS_OK) {

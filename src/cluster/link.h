@@ -53,28 +53,28 @@ struct link_options {
     struct loop *loop; // kept, as `events` and `owner`
     const struct link_events *events;
     void *owner;
-    uint64_t router; // our own id, random for each process, not 0
+    uint64_t router;           // our own id, random for each process, not 0
     char name[link_name_size]; // of this router, for people
     struct slice hello;        // copied
     size_t out_size_max;
 };
 
-// What a link knows of one peer, for people.
+// One peer, for people.
 struct link_peer_status {
     uint64_t router; // 0: an address without a router behind it
     char name[link_name_size];
     char address[128]; // as configured, or as resolved; empty behind a store
     bool is_there;
-    uint64_t heard_ms;      // when, by the clock of the loop; 0: never
-    uint64_t bytes_in;      // since it came
-    uint64_t bytes_out;     // likewise
-    uint64_t frames_dropped; // that did not fit
+    uint64_t heard_ms;         // when, by the clock of the loop; 0: never
+    uint64_t bytes_in;         // since it came
+    uint64_t bytes_out;        // likewise
+    uint64_t frames_dropped;   // that did not fit
     char why[link_error_size]; // of the last failure; empty: none
 };
 
 struct link_status {
-    const char *kind; // "mesh", "redis"
-    bool is_up;       // mesh: always; a store: connected and obeying
+    const char *kind;          // "mesh", "redis"
+    bool is_up;                // mesh: always; a store: connected and obeying
     char why[link_error_size]; // not up
     uint64_t bytes_in;         // since the start
     uint64_t bytes_out;
@@ -89,8 +89,8 @@ struct link_kind {
     // Clears the caller's pointer, which may be NULL.  Between turns of the loop only.  Tells the
     // peers that this router leaves, if that needs no waiting.
     void (*close)(struct link **link);
-    // Puts a frame of at most link_frame_size_max bytes, copied, into the queue of one router, or of
-    // every router that is there (`to` 0).  False: it was dropped for at least one of them.
+    // Puts a frame of at most link_frame_size_max bytes, copied, into the queue of one router, or
+    // of every router that is there (`to` 0).  False: it was dropped for at least one of them.
     bool (*send)(struct link *link, uint64_t to, struct slice frame);
     // Bytes that the queue to this router (0: to the fullest) still has room for.
     size_t (*room)(const struct link *link, uint64_t to);

@@ -4,12 +4,13 @@
 //
 //     bytes --store_codec_feed--> bounds of this file --> hiredis --store_codec_next--> reply
 //
-// hiredis does the encoding and builds the trees; it does no I/O here.  It would allocate whatever a
-// length says, so each length is checked before hiredis sees it: a store that lies, or that a third
-// party has filled, costs at most `reply_size_max` bytes and their nodes, and then the connection.
+// hiredis does the encoding and builds the trees; it does no I/O here.  It would allocate whatever
+// a length says, so each length is checked before hiredis sees it: a store that lies, or that a
+// third party has filled, costs at most `reply_size_max` bytes and their nodes, and then the
+// connection.
 //
-// Threads: one owner.  Memory: the codec is taken by create; hiredis allocates each command and each
-// reply, within the bounds.
+// Threads: one owner.  Memory: the codec is taken by create; hiredis allocates each command and
+// each reply, within the bounds.
 #pragma once
 
 #include "base/slice.h"
@@ -20,8 +21,8 @@ struct store_reply; // one node of a tree
 struct text;
 
 enum {
-    store_line_size_max = 512, // of a status, an error or a number
-    store_depth_max = 7,       // hiredis ends at 7 arrays within each other
+    store_line_size_max = 512,  // of a status, an error or a number
+    store_depth_max = 7,        // hiredis ends at 7 arrays within each other
     store_word_count_max = 256, // of a command
 };
 

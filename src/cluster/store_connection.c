@@ -90,9 +90,9 @@ static void connection_drain(struct store_connection *connection)
     uint32_t reads = 0;
 
     transport_finish(&connection->transport);
-    while (reads < store_reads_per_turn && transport_read(&connection->transport, connection->in,
-                                                          sizeof(connection->in), &size) ==
-                                               STATUS_OK) {
+    while (reads < store_reads_per_turn &&
+           transport_read(&connection->transport, connection->in, sizeof(connection->in), &size) ==
+               STATUS_OK) {
         reads++;
     }
 }
@@ -392,8 +392,8 @@ static void connection_greeting_reply(struct store_connection *connection,
 {
     if (store_reply_kind(reply) == STORE_REPLY_ERROR) {
         connection_greeting_failed(connection, reply);
-    } else if (connection->state == CONNECTION_HELLO &&
-               connection->options.login->must_be_master && hello_says_replica(reply)) {
+    } else if (connection->state == CONNECTION_HELLO && connection->options.login->must_be_master &&
+               hello_says_replica(reply)) {
         struct store_error error = {.remedy = STORE_RELOCATE, .text = "the server is a replica"};
         connection_lose(connection, &error, "%s", error.text);
     } else if (connection->state == CONNECTION_SELECT) {

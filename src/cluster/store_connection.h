@@ -48,7 +48,7 @@ struct store_connection_events {
     void (*ready)(void *owner);
     // `what` and `about` are those of the command.  The reply is freed afterwards.
     void (*reply)(void *owner, uint32_t what, uint64_t about, const struct store_reply *reply);
-    // The connection is closed.  `error`: the store refused the login, or is no master (then its
+    // The connection is closed.  `error`: the store refused the login, or is a replica (then its
     // remedy is STORE_RELOCATE); NULL: any other reason.
     void (*lost)(void *owner, const char *why, const struct store_error *error);
 };
@@ -79,8 +79,8 @@ struct store_command {
 enum status store_connection_create(const struct store_connection_options *options,
                                     struct store_connection **out);
 
-// Clears the caller's pointer, which may be NULL.  Between turns, and after dns_destroy: a query may
-// be open.
+// Clears the caller's pointer, which may be NULL.  Between turns, and after dns_destroy: a query
+// may be open.
 void store_connection_destroy(struct store_connection **connection);
 
 // The connection must be closed.  From a timer, or between turns: events of an earlier socket may

@@ -87,8 +87,8 @@ bool store_envelope_read(struct slice bytes, struct seal *seal, uint8_t *space,
         bytes.bytes[1] < STORE_HELLO || bytes.bytes[1] > STORE_PROBE) {
         return false;
     }
-    struct slice body = slice_of(bytes.bytes + store_envelope_head_size,
-                                 bytes.size - store_envelope_head_size);
+    struct slice body =
+        slice_of(bytes.bytes + store_envelope_head_size, bytes.size - store_envelope_head_size);
     uint64_t counter = take_u64(bytes.bytes + 2);
     if (counter == 0) {
         return false;

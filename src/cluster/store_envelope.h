@@ -7,16 +7,16 @@
 //     bytes 2-9   counter of the sender, the high byte first
 //     then        the body; sealed: encrypted, with a tag of 16 bytes
 //
-// A sender counts all its values together, so no two have the same counter, which is the nonce.  The
-// key is made from the secret, the cluster and the sender's id.  The head, the sender and the
+// A sender counts all its values together, so no two have the same counter, which is the nonce.
+// The key is made from the secret, the cluster and the sender's id.  The head, the sender and the
 // addressee are authenticated: a value cannot pass as another kind, as another router's, or in
-// another stream.  A router with a secret takes sealed values only.  Readers refuse counters that do
-// not grow, which is not decided here.
+// another stream.  A router with a secret takes sealed values only.  Readers refuse counters that
+// do not grow, which is not decided here.
 //
 // The body of a hello:
 //
-//     size and bytes of the name, size and bytes of the hello, count and ids of the routers that the
-//     sender has heard: a size or a count is one byte, the hello's size is two, an id is eight
+//     size and bytes of the name, size and bytes of the hello, count and ids of the routers that
+//     the sender has heard: a size or a count is one byte, the hello's size is two, an id is eight
 //
 // Values are from outside: anything may be in them.  Pure, but for memory of OpenSSL.
 #pragma once
@@ -28,7 +28,8 @@ enum {
     store_envelope_head_size = 10,
     store_envelope_extra_size = store_envelope_head_size + seal_tag_size,
     store_envelope_size_max = link_frame_size_max + store_envelope_extra_size,
-    store_hello_size_max = 1 + link_name_size + 2 + link_hello_size_max + 1 + 8 * link_peer_count_max,
+    store_hello_size_max =
+        1 + link_name_size + 2 + link_hello_size_max + 1 + 8 * link_peer_count_max,
     store_cluster_size_max = 64,
 };
 

@@ -57,10 +57,9 @@ static bool error_read_host(struct slice message, struct store_host *out)
 static void error_write_text(struct slice message, char out[store_error_text_size])
 {
     static const char arguments[] = ", with args";
-    const uint8_t *end =
-        message.size > 0
-            ? memmem(message.bytes, message.size, arguments, sizeof(arguments) - 1)
-            : NULL;
+    const uint8_t *end = message.size > 0
+                             ? memmem(message.bytes, message.size, arguments, sizeof(arguments) - 1)
+                             : NULL;
     size_t size = end != NULL ? (size_t)(end - message.bytes) : message.size;
 
     size = size < store_error_text_size - 1 ? size : store_error_text_size - 1;

@@ -109,7 +109,7 @@ static uint32_t inbox_read_count(uint32_t stream_count)
     return count > 0 ? count : 1;
 }
 
-// What `text` got since it had `start` bytes.
+// The part of `text` behind its first `start` bytes.
 static struct slice text_since(const struct text *text, size_t start)
 {
     return slice_of(text->bytes + start, text->size - start);

@@ -6,12 +6,12 @@
 //     XREAD   -> entries -> merged for each sender by their counters -> `frame`, `left`
 //
 // Each member has two streams for us: its frames to all, and its frames to us alone.  It counts its
-// frames over both, and the counter is the entry's id, so their order is known.  A read that was cut
-// at `count` entries of one stream leaves those of the other that come later for the next read.
+// frames over both, and the counter is the entry's id, so their order is known.  A read that was
+// cut at `count` entries of one stream leaves those of the other that come later for the next read.
 //
-// A value that is malformed, foreign, repeated or under another key is skipped and counted.  A stream
-// with such an entry is spoiled: an id of a third party is above the sender's next ones, so the
-// stream must be deleted, and read again from the sender's last own entry.
+// A value that is malformed, foreign, repeated or under another key is skipped and counted.  A
+// stream with such an entry is spoiled: an id of a third party is above the sender's next ones, so
+// the stream must be deleted, and read again from the sender's last own entry.
 //
 // Does no I/O; time is an argument.  Memory: part of its owner, but for OpenSSL's.
 #pragma once
@@ -31,11 +31,11 @@ enum {
 };
 
 struct store_inbox_options {
-    const char *cluster;                // kept
-    const uint8_t *secret;              // kept; NULL: plain
-    const struct link_events *events;   // kept
-    void *owner;                        // of the events
-    uint64_t router;                    // our own
+    const char *cluster;              // kept
+    const uint8_t *secret;            // kept; NULL: plain
+    const struct link_events *events; // kept
+    void *owner;                      // of the events
+    uint64_t router;                  // our own
 };
 
 struct store_inbox {

@@ -6,8 +6,8 @@
 //     warmpath:{NAME}:d:FROM         stream: frames of one router to all
 //     warmpath:{NAME}:d:FROM:TO      stream: frames of one router to one other
 //
-// The braces put all keys of a cluster into one slot of a Redis Cluster.  A router is 16 hexadecimal
-// digits.
+// The braces put all keys of a cluster into one slot of a Redis Cluster.  A router is 16
+// hexadecimal digits.
 #pragma once
 
 #include "base/text.h"

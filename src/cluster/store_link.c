@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A round is HSET, PEXPIRE, HGETALL, and while the link is not up also a probe of XADD.  The link is
-// up when a round ended without an error and XREAD was obeyed; the first error ends that.
+// A round is HSET, PEXPIRE, HGETALL, and while the link is not up also a probe of XADD.  The link
+// is up when a round ended without an error and XREAD was obeyed; the first error ends that.
 
 #include "cluster/store_link.h"
 
@@ -87,7 +87,7 @@ struct store_link {
     uint64_t read_after_ms; // not before
 
     bool is_up;
-    bool was_judged; // `is_up` is the outcome of an attempt
+    bool was_judged;   // `is_up` is the outcome of an attempt
     bool lost_streams; // to be deleted after connecting: a reply of XREAD was too large
     bool lost_members; // the same of HGETALL
     struct log_state log;
@@ -254,8 +254,7 @@ static struct slice store_seal(struct store_link *link, enum store_kind kind, ui
 }
 
 // An entry of our stream to all, or to one router.  Its id is the counter of its value.
-static bool store_add(struct store_link *link, enum store_kind kind, uint64_t to,
-                      struct slice body)
+static bool store_add(struct store_link *link, enum store_kind kind, uint64_t to, struct slice body)
 {
     char key_space[store_key_size_max];
     char id[32];
@@ -274,19 +273,18 @@ static bool store_add(struct store_link *link, enum store_kind kind, uint64_t to
         slice_str("XADD"), text_slice(&key), slice_str("MAXLEN"), slice_str("~"),
         slice_str(length), slice_str(id),    slice_str("b"),      value,
     };
-    bool was_sent = store_connection_send(link->writer, &(struct store_command){
-                                                            .words = words,
-                                                            .word_count = ARRAY_COUNT(words),
-                                                            .what = is_frame ? STORE_ASKS_FRAME
-                                                                             : STORE_ASKS_PROBE,
-                                                            .about = to,
-                                                            .timeout_ms = silent_command_ms,
-                                                            .is_frame = is_frame,
-                                                            .has_successor = true,
-                                                        });
+    bool was_sent = store_connection_send(
+        link->writer, &(struct store_command){
+                          .words = words,
+                          .word_count = ARRAY_COUNT(words),
+                          .what = is_frame ? STORE_ASKS_FRAME : STORE_ASKS_PROBE,
+                          .about = to,
+                          .timeout_ms = silent_command_ms,
+                          .is_frame = is_frame,
+                          .has_successor = true,
+                      });
     if (was_sent) {
-        store_send_expire(link, text_slice(&key),
-                          kind == STORE_LEAVE ? left_expire_ms : expire_ms);
+        store_send_expire(link, text_slice(&key), kind == STORE_LEAVE ? left_expire_ms : expire_ms);
     }
     return was_sent;
 }
@@ -753,7 +751,8 @@ uint64_t store_link_skipped(const struct link *link)
 
 static bool is_cluster_name(const char *name)
 {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     size_t size = strlen(name);
     return size > 0 && size <= store_cluster_size_max && strspn(name, allowed) == size;
 }
@@ -780,8 +779,8 @@ static enum status store_read_options(struct store_link *link, const struct stor
     link->login.must_be_master = link->url.is_sentinel;
     memcpy(link->login.user, link->url.user, sizeof(link->login.user));
     memcpy(link->login.password, link->url.password, sizeof(link->login.password));
-    (void)snprintf(link->login.client_name, sizeof(link->login.client_name),
-                   "warmpath-%016" PRIx64, options->link.router);
+    (void)snprintf(link->login.client_name, sizeof(link->login.client_name), "warmpath-%016" PRIx64,
+                   options->link.router);
     link->options = options->link;
     memcpy(link->hello, options->link.hello.bytes, options->link.hello.size);
     link->options.hello = slice_of(link->hello, options->link.hello.size);
@@ -884,9 +883,9 @@ enum status store_link_open(const struct store_options *options, struct link **o
     link->rng.state = clock_entropy();
     status = store_read_options(link, options, error);
     if (status == STATUS_OK) {
-        status = dns_create(
-            link->options.loop,
-            &(struct dns_options){.timeout_ms = dns_timeout_ms, .tries = dns_tries}, &link->dns);
+        status = dns_create(link->options.loop,
+                            &(struct dns_options){.timeout_ms = dns_timeout_ms, .tries = dns_tries},
+                            &link->dns);
     }
     if (status == STATUS_OK && link->url.is_tls) {
         status = tls_client_create(

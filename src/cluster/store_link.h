@@ -9,10 +9,10 @@
 //            <--entries-----  d:A:B: 21                       ---entries--->
 //
 // Two connections, since XREAD blocks one of them.  Every 250 ms the writer puts a hello with a
-// growing counter and reads those of the others (store_members.h).  A frame to all is an entry of our
-// stream; a frame to one router is an entry of a stream for it alone.  Streams are cut at about 500
-// and 250 entries, and every key expires a minute after the last write, so a dead cluster leaves
-// nothing.  With a secret all values are sealed (store_envelope.h).
+// growing counter and reads those of the others (store_members.h).  A frame to all is an entry of
+// our stream; a frame to one router is an entry of a stream for it alone.  Streams are cut at about
+// 500 and 250 entries, and every key expires a minute after the last write, so a dead cluster
+// leaves nothing.  With a secret all values are sealed (store_envelope.h).
 //
 // Commands: HELLO or AUTH, SELECT, HSET, HGETALL, HDEL, XADD, XREAD, PEXPIRE, DEL.  No scripts,
 // transactions or consumer groups, so Redis 5 and later and Valkey do.
@@ -32,8 +32,8 @@
 // tries every command that it needs before it counts as up, so a user without a permission causes
 // one log line, not two for each attempt.
 //
-// Threads: belongs to the thread of its loop.  Memory: out_size_max + 1 MiB, taken by open; replies,
-// at most a few MiB, are allocated by hiredis while they are read.
+// Threads: belongs to the thread of its loop.  Memory: out_size_max + 1 MiB, taken by open;
+// replies, at most a few MiB, are allocated by hiredis while they are read.
 #pragma once
 
 #include "cluster/link.h"

@@ -104,5 +104,4 @@ struct store_member *store_members_silent(struct store_members *members, uint64_
 struct store_member *store_members_forgotten(struct store_members *members, uint64_t now_ms);
 
 // The routers to list in our hello; those that are there first.
-uint32_t store_members_list(const struct store_members *members,
-                            uint64_t out[link_peer_count_max]);
+uint32_t store_members_list(const struct store_members *members, uint64_t out[link_peer_count_max]);

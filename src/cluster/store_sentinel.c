@@ -145,7 +145,8 @@ static void sentinel_reply(void *owner, uint32_t what, uint64_t about,
         sentinel->options.events->found(sentinel->options.owner, &host);
     } else {
         char why[store_why_size];
-        snprintf(why, sizeof(why), "does not know the master %.100s", sentinel->options.url->master);
+        snprintf(why, sizeof(why), "does not know the master %.100s",
+                 sentinel->options.url->master);
         sentinel_skip(sentinel, why);
     }
 }

@@ -4,9 +4,9 @@
 //
 //     sentinel 1 --refused--> sentinel 2 --unknown master--> sentinel 3 --address--> `found`
 //
-// Asks one Sentinel after the other, the one that knew the address last first.  A Sentinel that asks
-// for a login gets that of the store.  During a failover the address may be that of the old master,
-// so the caller must check the role of the server.
+// Asks one Sentinel after the other, the one that knew the address last first.  A Sentinel that
+// asks for a login gets that of the store.  During a failover the address may be that of the old
+// master, so the caller must check the role of the server.
 //
 // Threads: belongs to the thread of its loop.  Memory: taken by create, as store_connection.
 #pragma once

@@ -95,14 +95,16 @@ static enum status url_read_login(struct slice login, struct store_url *url,
     struct slice user = url_take(&login, ':', &has_colon);
 
     if (!url_decode(user, url->user)) {
-        return url_refuse(error, "the user is longer than %d bytes, or has a %% that is not followed "
-                                 "by two hexadecimal digits; write %%25 for a %%",
+        return url_refuse(error,
+                          "the user is longer than %d bytes, or has a %% that is not followed "
+                          "by two hexadecimal digits; write %%25 for a %%",
                           store_login_size - 1);
     }
     url->has_password = has_colon;
     if (!url_decode(login, url->password)) {
-        return url_refuse(error, "the password is longer than %d bytes, or has a %% that is not "
-                                 "followed by two hexadecimal digits; write %%25 for a %%",
+        return url_refuse(error,
+                          "the password is longer than %d bytes, or has a %% that is not "
+                          "followed by two hexadecimal digits; write %%25 for a %%",
                           store_login_size - 1);
     }
     if (url->has_password && url->password[0] == '\0') {
@@ -116,8 +118,8 @@ static enum status url_read_login(struct slice login, struct store_url *url,
 
 static bool is_host_byte(uint8_t byte, bool is_bracketed)
 {
-    bool is_alnum = (ascii_lower(byte) >= 'a' && ascii_lower(byte) <= 'z') ||
-                    (byte >= '0' && byte <= '9');
+    bool is_alnum =
+        (ascii_lower(byte) >= 'a' && ascii_lower(byte) <= 'z') || (byte >= '0' && byte <= '9');
     return is_alnum || byte == '.' || (is_bracketed ? byte == ':' : byte == '-' || byte == '_');
 }
 
@@ -170,8 +172,9 @@ static enum status url_read_hosts(struct slice hosts, struct store_url *url,
             return url_refuse(error, "more than %d Sentinels", store_host_count_max);
         }
         if (!url_read_host(host, port, &url->hosts[url->host_count])) {
-            return url_refuse(error, "host %u: expected host or host:port, an IPv6 address in "
-                                     "brackets, a port from 1 to 65535",
+            return url_refuse(error,
+                              "host %u: expected host or host:port, an IPv6 address in "
+                              "brackets, a port from 1 to 65535",
                               url->host_count + 1);
         }
         url->host_count++;
@@ -192,8 +195,9 @@ static enum status url_read_path(struct slice path, struct store_url *url,
     if (url->is_sentinel) {
         struct slice master = url_take(&path, '/', &has_database);
         if (master.size == 0 || master.size >= store_master_size) {
-            return url_refuse(error, "the name of the master is missing, or longer than %d bytes: "
-                                     "redis+sentinel://host:26379/name",
+            return url_refuse(error,
+                              "the name of the master is missing, or longer than %d bytes: "
+                              "redis+sentinel://host:26379/name",
                               store_master_size - 1);
         }
         for (size_t i = 0; i < master.size; i++) {

@@ -21,7 +21,7 @@
 enum {
     store_url_size_max = 4096,
     store_host_count_max = 8,
-    store_host_size = 254, // RFC 1035, section 2.3.4: 253 characters; with the NUL
+    store_host_size = 254,  // RFC 1035, section 2.3.4: 253 characters; with the NUL
     store_login_size = 513, // user or password, with the NUL
     store_master_size = 128,
     store_url_error_size = 256,

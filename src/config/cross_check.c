@@ -55,9 +55,10 @@ static enum status check_cluster_identity(struct config_draft *draft)
                              "cluster.certificate, cluster.key and cluster.ca need each other");
     }
     if (files != 0 && config->cluster.secret != NULL) {
-        return config_refuse(draft, cross_check_place_of(draft, "cluster.certificate"),
-                             "cluster.certificate takes the place of cluster.secret: set one of the "
-                             "two");
+        return config_refuse(
+            draft, cross_check_place_of(draft, "cluster.certificate"),
+            "cluster.certificate takes the place of cluster.secret: set one of the "
+            "two");
     }
     if (config->cluster.listen != NULL && files == 0 && config->cluster.secret == NULL) {
         return config_refuse(draft, cross_check_place_of(draft, "cluster.listen"),
@@ -430,8 +431,8 @@ static enum status check_keys(struct config_draft *draft)
 enum status config_cross_check(struct config_draft *draft)
 {
     static enum status (*const steps[])(struct config_draft *) = {
-        check_tls,       check_admin,  check_order,       finish_pools,  finish_backends,
-        check_events,    check_cluster, finish_tokenizers, check_keys,
+        check_tls,    check_admin,   check_order,       finish_pools, finish_backends,
+        check_events, check_cluster, finish_tokenizers, check_keys,
     };
     enum status status = STATUS_OK;
 

@@ -58,7 +58,7 @@ struct drive_client {
     struct drive_client_counts counts;
     size_t head_size;
     struct drive_link *links; // connections_max of them
-    uint32_t fresh;     // links from here on were never used
+    uint32_t fresh;           // links from here on were never used
     struct list_node *free;
     struct list_node *idle;
     uint32_t next_address;

@@ -380,7 +380,8 @@ void load_read(const struct load *load, uint64_t now_ms, struct load_view *out)
     int requests = LOAD(&load->requests);
     out->awaits_first_token = requests > sequences;
     out->queued_tokens = (uint64_t)LOAD(&load->queued_tokens) + LOAD(&load->others_queued_tokens);
-    out->context_tokens = (uint64_t)LOAD(&load->context_tokens) + LOAD(&load->others_context_tokens);
+    out->context_tokens =
+        (uint64_t)LOAD(&load->context_tokens) + LOAD(&load->others_context_tokens);
     out->sequences = (uint32_t)sequences + LOAD(&load->others_sequences);
     out->requests = (uint32_t)requests + LOAD(&load->others_requests);
     float fade = load_fade(load_age_ms(&load->recent_ms, (uint32_t)now_ms), load_recent_ms);

@@ -540,7 +540,7 @@ static void keeper_tear_down(struct keeper *keeper)
         loop_disarm(keeper->loop, &keeper->tick);
     }
     admin_close(&keeper->admin);
-    cluster_stop(&keeper->cluster); // it writes to the index, which the proxy owns
+    cluster_stop(&keeper->cluster);  // it writes to the index, which the proxy owns
     kv_feeder_stop(&keeper->feeder); // it writes to the ledger, which the proxy owns
     proxy_stop(&keeper->proxy);
     scribe_stop(&keeper->scribe); // writes the receipts that workers have left

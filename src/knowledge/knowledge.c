@@ -15,7 +15,7 @@ static const uint64_t session_domain = 0x73657373696f6e73;
 enum {
     misses_in_a_row = 3,
     young_misses_in_a_row = 2,
-    audit_tokens_min = 64, // fewer reported tokens prove nothing
+    audit_tokens_min = 64,  // fewer reported tokens prove nothing
     merge_tries_max = 1000, // the thread that has the role may be kept from running for a while
 };
 
@@ -180,8 +180,7 @@ static void knowledge_forget_emptied(struct knowledge *knowledge, uint32_t sende
                                      const struct backend *backend)
 {
     knowledge_forget(knowledge, sender, backend);
-    knowledge_note(knowledge, sender, backend,
-                   (struct prefix_note){.kind = PREFIX_NOTE_EMPTIED});
+    knowledge_note(knowledge, sender, backend, (struct prefix_note){.kind = PREFIX_NOTE_EMPTIED});
 }
 
 // A capacity that the engine reports replaces the learned one.
@@ -254,9 +253,9 @@ void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const stru
     copy.verb = PREFIX_DROP;
     copy.residency = PREFIX_PREDICTED;
     knowledge_send(knowledge, sender, backend, copy);
-    knowledge_note(knowledge, sender, backend,
-                   (struct prefix_note){.kind = PREFIX_NOTE_WITHDRAW,
-                                        .prediction = update->prediction});
+    knowledge_note(
+        knowledge, sender, backend,
+        (struct prefix_note){.kind = PREFIX_NOTE_WITHDRAW, .prediction = update->prediction});
 }
 
 void knowledge_move_session(struct knowledge *knowledge, uint32_t sender,

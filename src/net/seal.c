@@ -119,12 +119,11 @@ enum status seal_lock(struct seal *seal, uint64_t number, struct slice about, st
     seal_write_nonce(number, nonce);
     bool is_good = EVP_EncryptInit_ex(seal->locker, NULL, NULL, NULL, nonce) == 1;
     if (is_good && about.size > 0) {
-        is_good = EVP_EncryptUpdate(seal->locker, NULL, &about_size, about.bytes,
-                                    (int)about.size) == 1;
+        is_good =
+            EVP_EncryptUpdate(seal->locker, NULL, &about_size, about.bytes, (int)about.size) == 1;
     }
     if (is_good && plain.size > 0) {
-        is_good =
-            EVP_EncryptUpdate(seal->locker, out, &size, plain.bytes, (int)plain.size) == 1;
+        is_good = EVP_EncryptUpdate(seal->locker, out, &size, plain.bytes, (int)plain.size) == 1;
     }
     is_good = is_good && EVP_EncryptFinal_ex(seal->locker, rest, &rest_size) == 1 &&
               EVP_CIPHER_CTX_ctrl(seal->locker, EVP_CTRL_GCM_GET_TAG, seal_tag_size,
@@ -136,8 +135,8 @@ enum status seal_lock(struct seal *seal, uint64_t number, struct slice about, st
     return STATUS_OK;
 }
 
-enum status seal_unlock(struct seal *seal, uint64_t number, struct slice about,
-                        struct slice sealed, uint8_t *out)
+enum status seal_unlock(struct seal *seal, uint64_t number, struct slice about, struct slice sealed,
+                        uint8_t *out)
 {
     uint8_t nonce[nonce_size];
     uint8_t tag[seal_tag_size];
@@ -154,12 +153,11 @@ enum status seal_unlock(struct seal *seal, uint64_t number, struct slice about,
     seal_write_nonce(number, nonce);
     bool is_good = EVP_DecryptInit_ex(seal->unlocker, NULL, NULL, NULL, nonce) == 1;
     if (is_good && about.size > 0) {
-        is_good = EVP_DecryptUpdate(seal->unlocker, NULL, &about_size, about.bytes,
-                                    (int)about.size) == 1;
+        is_good =
+            EVP_DecryptUpdate(seal->unlocker, NULL, &about_size, about.bytes, (int)about.size) == 1;
     }
     if (is_good && plain_size > 0) {
-        is_good =
-            EVP_DecryptUpdate(seal->unlocker, out, &size, sealed.bytes, (int)plain_size) == 1;
+        is_good = EVP_DecryptUpdate(seal->unlocker, out, &size, sealed.bytes, (int)plain_size) == 1;
     }
     is_good = is_good &&
               EVP_CIPHER_CTX_ctrl(seal->unlocker, EVP_CTRL_GCM_SET_TAG, seal_tag_size, tag) == 1 &&

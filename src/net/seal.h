@@ -5,11 +5,11 @@
 //     secret (32 bytes) + label --HKDF-SHA256--> key
 //     key + number + about + plain --AES-256-GCM--> sealed = encrypted plain, tag
 //
-// The label separates keys: for example by purpose, cluster and sender.  `number` becomes the nonce,
-// so a sender must never seal two messages under one label with the same number: two such messages
-// reveal the XOR of their plain texts, and allow forgery.  `about` is authenticated and not sent; the
-// receiver must know it.  The receiver decides whether a number is acceptable: this file does not
-// notice replays.
+// The label separates keys: for example by purpose, cluster and sender.  `number` becomes the
+// nonce, so a sender must never seal two messages under one label with the same number: two such
+// messages reveal the XOR of their plain texts, and allow forgery.  `about` is authenticated and
+// not sent; the receiver must know it.  The receiver decides whether a number is acceptable: this
+// file does not notice replays.
 //
 // Threads: a seal belongs to one thread.  Memory: taken by create, by OpenSSL.
 #pragma once
@@ -42,5 +42,5 @@ enum status seal_lock(struct seal *seal, uint64_t number, struct slice about, st
 
 // Writes sealed.size - seal_tag_size bytes to `out`.  MALFORMED: the message was not sealed by
 // seal_lock with this secret, label, number and `about`; then `out` holds no plain text.
-enum status seal_unlock(struct seal *seal, uint64_t number, struct slice about,
-                        struct slice sealed, uint8_t *out);
+enum status seal_unlock(struct seal *seal, uint64_t number, struct slice about, struct slice sealed,
+                        uint8_t *out);

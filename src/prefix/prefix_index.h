@@ -72,8 +72,8 @@ struct prefix_span {
 void prefix_index_store(struct prefix_index *index, const struct prefix_span *span);
 
 // Writer only.  The same, as another index knows it: the blocks were touched `age` tokens of the
-// backend and `age_s` seconds ago.  The clock stands, blocks that were touched since keep their age,
-// and blocks older than the floor are left out.  PREFIX_EXPECTED counts as predicted.
+// backend and `age_s` seconds ago.  The clock stands, blocks that were touched since keep their
+// age, and blocks older than the floor are left out.  PREFIX_EXPECTED counts as predicted.
 void prefix_index_merge(struct prefix_index *index, const struct prefix_span *span, uint32_t age,
                         uint32_t age_s);
 

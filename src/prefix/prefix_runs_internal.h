@@ -40,9 +40,9 @@ static const uint32_t directory_bit = UINT32_C(1) << 31;
 // All memory is cut into these.  The words of a run are two holders and its keys; those of a chunk
 // are ten holders; those of a directory are the first chunks of its lists.
 struct granule {
-    _Atomic uint32_t version;  // of a run: what was reachable from it may have been reused
-    // Chunk: in its list; free: in the list of those; run of an index: the tag of the key before its
-    // first one, see key_tag.
+    _Atomic uint32_t version; // of a run: what was reachable from it may have been reused
+    // Chunk: in its list; free: in the list of those; run of an index: the tag of the key before
+    // its first one, see key_tag.
     _Atomic uint32_t next;
     _Atomic uint32_t overflow; // run: its chunk list or directory
     // The writer's alone.

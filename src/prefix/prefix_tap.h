@@ -22,13 +22,13 @@
 struct prefix_tap;
 
 enum prefix_note_kind {
-    PREFIX_NOTE_PREDICT,   // the backend was sent these blocks, and will have them
-    PREFIX_NOTE_EXPECT,    // the same where KV events decide what is confirmed
-    PREFIX_NOTE_CONFIRM,   // it has them; ends the prediction of that number
-    PREFIX_NOTE_WITHDRAW,  // ends the prediction: the backend never got the request
-    PREFIX_NOTE_EMPTIED,   // its cache is empty, though the process lives
-    PREFIX_NOTE_EVICTED,   // it has evicted what was not used during its last `age` new tokens
-    PREFIX_NOTE_SESSION,   // the session of the one key lives here now
+    PREFIX_NOTE_PREDICT,  // the backend was sent these blocks, and will have them
+    PREFIX_NOTE_EXPECT,   // the same where KV events decide what is confirmed
+    PREFIX_NOTE_CONFIRM,  // it has them; ends the prediction of that number
+    PREFIX_NOTE_WITHDRAW, // ends the prediction: the backend never got the request
+    PREFIX_NOTE_EMPTIED,  // its cache is empty, though the process lives
+    PREFIX_NOTE_EVICTED,  // it has evicted what was not used during its last `age` new tokens
+    PREFIX_NOTE_SESSION,  // the session of the one key lives here now
 };
 
 struct prefix_note {

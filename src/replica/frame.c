@@ -46,7 +46,7 @@ static bool record_has_keys(enum record_kind kind)
 }
 
 // Numbers grow, mostly: their differences are small.
-static void put_open(struct wire_writer *writer, const struct record *record)
+static void put_open(struct wire_writer *writer, const struct frame_record *record)
 {
     uint64_t last = 0;
     ASSERT(record->key_count <= frame_open_max);
@@ -68,7 +68,7 @@ static void put_load(struct wire_writer *writer, const struct record_load *load)
     wire_put_varint(writer, load->begun_tokens);
 }
 
-static void put_plain(struct wire_writer *writer, const struct record *record)
+static void put_plain(struct wire_writer *writer, const struct frame_record *record)
 {
     switch (record->kind) {
     case RECORD_NONE:
@@ -115,7 +115,7 @@ static void put_plain(struct wire_writer *writer, const struct record *record)
     }
 }
 
-bool frame_writer_add(struct frame_writer *writer, const struct record *record)
+bool frame_writer_add(struct frame_writer *writer, const struct frame_record *record)
 {
     struct wire_writer *out = &writer->records;
     bool has_keys = record_has_keys(record->kind);
@@ -207,7 +207,7 @@ bool frame_read_head(struct wire_reader *reader, struct frame_head *head)
            head->bits <= key_window_bits_max && head->position < UINT64_MAX / 2;
 }
 
-static void take_open(struct wire_reader *reader, uint64_t *numbers, struct record *out)
+static void take_open(struct wire_reader *reader, uint64_t *numbers, struct frame_record *out)
 {
     uint64_t last = 0;
     out->keys = numbers;
@@ -241,7 +241,7 @@ static uint32_t take_backend(struct wire_reader *reader, const struct frame_head
 
 // False: a kind that is not known here.
 static bool take_plain(struct wire_reader *reader, const struct frame_head *head,
-                       struct record *out)
+                       struct frame_record *out)
 {
     switch (out->kind) {
     case RECORD_PREDICT:
@@ -289,10 +289,11 @@ static bool take_plain(struct wire_reader *reader, const struct frame_head *head
 }
 
 bool frame_read_record(struct wire_reader *reader, const struct frame_head *head,
-                       struct key_window *window, uint64_t *keys, struct record *out)
+                       struct key_window *window, uint64_t *keys, struct frame_record *out)
 {
     while (reader->left > 0) {
-        *out = (struct record){.kind = (enum record_kind)wire_take_byte(reader), .is_known = true};
+        *out = (struct frame_record){.kind = (enum record_kind)wire_take_byte(reader),
+                                     .is_known = true};
         struct wire_reader part = wire_take_part(reader, wire_take_count(reader, frame_size_max));
         if (reader->is_bad) {
             return false;
@@ -305,8 +306,7 @@ bool frame_read_record(struct wire_reader *reader, const struct frame_head *head
         }
         if (record_has_keys(out->kind) && !part.is_bad) {
             out->keys = keys;
-            out->key_count =
-                key_window_read(window, &part, keys, frame_key_max, &out->is_known);
+            out->key_count = key_window_read(window, &part, keys, frame_key_max, &out->is_known);
         }
         if (part.is_bad) {
             wire_turn_bad(reader);

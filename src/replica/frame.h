@@ -46,7 +46,7 @@ struct frame_head {
     uint32_t bits;     // of that window
     uint32_t part;     // snapshot: from 0
     bool is_last;      // snapshot
-    bool is_whole;     // likewise, with the last part: its giver believes what it may of all backends
+    bool is_whole; // likewise, with the last part: its giver believes what it may of all backends
     uint32_t backend_count;
     struct frame_backend backends[frame_backend_max];
 };
@@ -66,7 +66,7 @@ enum record_kind {
     RECORD_COVER,    // router, sequence: a snapshot has what that router told up to there
 };
 
-// What one router has on a backend.
+// The load of one router on a backend.
 struct record_load {
     uint32_t requests;
     uint32_t sequences;
@@ -77,7 +77,7 @@ struct record_load {
     uint64_t begun_tokens;
 };
 
-struct record {
+struct frame_record {
     enum record_kind kind;
     uint32_t backend; // position in the head's list
     uint64_t number;
@@ -115,9 +115,9 @@ static inline bool frame_writer_is_empty(const struct frame_writer *writer)
 // The place of a backend in the frame's list.  UINT32_MAX: the list is full, send the frame first.
 uint32_t frame_writer_backend(struct frame_writer *writer, const struct frame_backend *backend);
 
-// False: there is no room; send the frame first.  An empty frame has room for any record.  A chain
-// may be cut: see key_window_write.
-bool frame_writer_add(struct frame_writer *writer, const struct record *record);
+// False: the room does not suffice; send the frame first.  An empty frame has room for any record.
+// A chain may be cut: see key_window_write.
+bool frame_writer_add(struct frame_writer *writer, const struct frame_record *record);
 
 // The frame, in `out`; the writer is empty then.  `head` has all but position, bits and backends.
 size_t frame_writer_end(struct frame_writer *writer, const struct frame_head *head,
@@ -129,7 +129,7 @@ bool frame_read_head(struct wire_reader *reader, struct frame_head *head);
 // Reads the next record that is known here.  False: there is none, or the frame is malformed
 // (reader->is_bad).  Its keys are in `keys`, which has room for frame_key_max.
 bool frame_read_record(struct wire_reader *reader, const struct frame_head *head,
-                       struct key_window *window, uint64_t *keys, struct record *out);
+                       struct key_window *window, uint64_t *keys, struct frame_record *out);
 
 // A question for a snapshot.
 size_t frame_write_ask(uint64_t space, uint64_t number, uint8_t out[frame_size_max]);

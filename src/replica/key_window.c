@@ -130,8 +130,7 @@ static uint32_t chain_write_new(struct chain_writer *chain, uint32_t at)
 static uint32_t chain_write_piece(struct chain_writer *chain, uint32_t at)
 {
     uint64_t position;
-    uint32_t count =
-        window_copy(chain->window, chain->keys + at, chain->key_count - at, &position);
+    uint32_t count = window_copy(chain->window, chain->keys + at, chain->key_count - at, &position);
     if (count < copy_min) {
         return chain_write_new(chain, at);
     }
@@ -183,8 +182,8 @@ bool key_window_skip_to(struct key_window *window, uint64_t position)
 }
 
 // How many of the keys the receiver has, up to the first that it lacks.
-static uint32_t window_read_copy(const struct key_window *window, uint64_t distance,
-                                 uint32_t count, uint64_t *keys)
+static uint32_t window_read_copy(const struct key_window *window, uint64_t distance, uint32_t count,
+                                 uint64_t *keys)
 {
     if (distance > window->end || distance > window_size(window) || count > distance) {
         return 0;
@@ -211,8 +210,7 @@ uint32_t key_window_read(struct key_window *window, struct wire_reader *reader, 
             wire_turn_bad(reader);
         } else if ((word & copy_bit) != 0) {
             uint64_t distance = wire_take_varint(reader);
-            uint32_t known =
-                *is_known ? window_read_copy(window, distance, count, keys + done) : 0;
+            uint32_t known = *is_known ? window_read_copy(window, distance, count, keys + done) : 0;
             *is_known = known == count;
             done += known;
         } else {

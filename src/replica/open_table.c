@@ -86,13 +86,12 @@ static void table_drop_first(struct open_table *table)
 {
     struct open_prediction *entry = entry_at(table, table->first);
     struct open_prediction ended;
-    if (entry->key_count > 0 &&
-        open_table_end(table, entry->router, entry->number, &ended)) {
+    if (entry->key_count > 0 && open_table_end(table, entry->router, entry->number, &ended)) {
         table->expired(table->owner, &ended);
     }
     table->first++;
-    table->key_first = table->first < table->end ? entry_at(table, table->first)->key_position
-                                                 : table->key_end;
+    table->key_first =
+        table->first < table->end ? entry_at(table, table->first)->key_position : table->key_end;
 }
 
 // Room for so many keys in one piece, at the end.

@@ -25,7 +25,7 @@ struct open_prediction {
     uint32_t block_tokens;
     uint32_t key_count; // 0: it has ended
     bool is_expected;
-    const uint64_t *keys; // the table's, until the next add
+    const uint64_t *keys;  // the table's, until the next add
     uint64_t key_position; // the table's own, as `next`
     uint32_t next;
 };

@@ -28,8 +28,8 @@ static void put_back(const struct projection *projection, const struct shared_ba
 {
     project(projection, backend,
             (struct prefix_update){.verb = PREFIX_STORE,
-                                   .residency = prediction->is_expected ? PREFIX_EXPECTED
-                                                                        : PREFIX_PREDICTED,
+                                   .residency =
+                                       prediction->is_expected ? PREFIX_EXPECTED : PREFIX_PREDICTED,
                                    .block_tokens = prediction->block_tokens,
                                    .keys = prediction->keys,
                                    .key_count = prediction->key_count});
@@ -150,8 +150,7 @@ static void end_earlier_predictions(struct projection *projection,
     struct open_prediction ended;
     while ((prediction = open_table_next(&projection->open, &position)) != NULL) {
         if (prediction->backend == backend->identity && prediction->era != backend->life.era) {
-            (void)open_table_end(&projection->open, prediction->router, prediction->number,
-                                 &ended);
+            (void)open_table_end(&projection->open, prediction->router, prediction->number, &ended);
         }
     }
 }
@@ -192,7 +191,7 @@ static uint32_t bounded(uint32_t key_count)
 }
 
 void projection_predict(struct projection *projection, uint64_t router,
-                        const struct shared_backend *backend, const struct record *record,
+                        const struct shared_backend *backend, const struct frame_record *record,
                         bool is_own)
 {
     uint32_t key_count =
@@ -218,12 +217,12 @@ void projection_predict(struct projection *projection, uint64_t router,
 }
 
 void projection_confirm(struct projection *projection, uint64_t router,
-                        const struct shared_backend *backend, const struct record *record,
+                        const struct shared_backend *backend, const struct frame_record *record,
                         bool is_own)
 {
     struct open_prediction ended;
-    bool has_ended = record->number != 0 &&
-                     open_table_end(&projection->open, router, record->number, &ended);
+    bool has_ended =
+        record->number != 0 && open_table_end(&projection->open, router, record->number, &ended);
     if (!is_in_index(projection, backend, is_own) && believes(backend) && record->key_count > 0) {
         project(projection, backend,
                 (struct prefix_update){.verb = PREFIX_STORE,
@@ -273,12 +272,12 @@ void projection_keep_open(struct projection *projection, uint64_t router, const 
     for (uint32_t i = 0; i < count; i++) {
         open_table_tell(&projection->open, router, numbers[i], now_ms);
     }
-    withdraw_older(projection, router, now_ms - (now_ms < 2 * frame_open_ms ? 0 : 2 * frame_open_ms),
-                   now_ms);
+    withdraw_older(projection, router,
+                   now_ms - (now_ms < 2 * frame_open_ms ? 0 : 2 * frame_open_ms), now_ms);
 }
 
 void projection_hold(struct projection *projection, const struct shared_backend *backend,
-                     const struct record *record)
+                     const struct frame_record *record)
 {
     if (believes(backend) && record->key_count > 0) {
         project(projection, backend,
@@ -294,8 +293,7 @@ void projection_hold(struct projection *projection, const struct shared_backend 
 void projection_evict(struct projection *projection, const struct shared_backend *backend,
                       uint32_t age)
 {
-    project(projection, backend,
-            (struct prefix_update){.verb = PREFIX_FORGET_OLDER, .age = age});
+    project(projection, backend, (struct prefix_update){.verb = PREFIX_FORGET_OLDER, .age = age});
 }
 
 static void project_session(struct projection *projection, const struct shared_backend *backend,
@@ -304,11 +302,10 @@ static void project_session(struct projection *projection, const struct shared_b
     const struct shared_backend *former =
         before != 0 && before != backend->identity ? projection_find(projection, before) : NULL;
     if (former != NULL) {
-        project(projection, former,
-                (struct prefix_update){.verb = PREFIX_DROP,
-                                       .residency = PREFIX_PREDICTED,
-                                       .keys = &key,
-                                       .key_count = 1});
+        project(
+            projection, former,
+            (struct prefix_update){
+                .verb = PREFIX_DROP, .residency = PREFIX_PREDICTED, .keys = &key, .key_count = 1});
     }
     project(projection, backend,
             (struct prefix_update){.verb = PREFIX_STORE,
@@ -319,8 +316,7 @@ static void project_session(struct projection *projection, const struct shared_b
 }
 
 uint64_t projection_move_session(struct projection *projection,
-                                 const struct shared_backend *backend, uint64_t key,
-                                 uint64_t stamp)
+                                 const struct shared_backend *backend, uint64_t key, uint64_t stamp)
 {
     bool is_own = stamp == 0;
     uint64_t before;
@@ -332,7 +328,7 @@ uint64_t projection_move_session(struct projection *projection,
     } else {
         hybrid_clock_hear(&projection->clock, stamp);
     }
-    struct session session = {.key = key, .stamp = stamp, .backend = backend->identity};
+    struct shared_session session = {.key = key, .stamp = stamp, .backend = backend->identity};
     if (!session_table_move(&projection->sessions, &session, &before)) {
         return 0;
     }

@@ -2,7 +2,7 @@
 //
 // projection.h -- carries what routers tell of prefixes over into the index of this one.
 //
-//     record, note   -->  backends (slot, era), open predictions, sessions   -->  updates of the index
+//     record, note  -->  backends (slot, era), open predictions, sessions  -->  index updates
 //
 // Our own workers have changed the index already when their notes come; a note changes only what
 // is kept here.  A withdrawal takes predicted blocks from the index, which another prediction may
@@ -19,7 +19,7 @@
 
 enum { no_slot = UINT32_MAX };
 
-struct record;
+struct frame_record;
 struct replica_sink;
 
 // A backend of the fleet.
@@ -64,7 +64,7 @@ void projection_close(struct projection *projection);
 
 // NULL: unknown.
 struct shared_backend *projection_find(const struct projection *projection, uint64_t identity);
-// The same; NULL: there is no room for it.
+// The same; NULL: the table is full.
 struct shared_backend *projection_add(struct projection *projection, uint64_t identity);
 
 // Ends the open predictions of earlier eras, and has the index forget the backend.
@@ -74,10 +74,10 @@ void projection_follow(struct projection *projection, struct shared_backend *bac
 // A prediction of that router, as a record of PREDICT, EXPECT or CONFIRM tells it.  `is_own`: the
 // index has it already.
 void projection_predict(struct projection *projection, uint64_t router,
-                        const struct shared_backend *backend, const struct record *record,
+                        const struct shared_backend *backend, const struct frame_record *record,
                         bool is_own);
 void projection_confirm(struct projection *projection, uint64_t router,
-                        const struct shared_backend *backend, const struct record *record,
+                        const struct shared_backend *backend, const struct frame_record *record,
                         bool is_own);
 void projection_withdraw(struct projection *projection, uint64_t router, uint64_t number);
 
@@ -91,13 +91,13 @@ void projection_keep_open(struct projection *projection, uint64_t router, const 
 
 // A block of a snapshot.
 void projection_hold(struct projection *projection, const struct shared_backend *backend,
-                     const struct record *record);
+                     const struct frame_record *record);
 
 void projection_evict(struct projection *projection, const struct shared_backend *backend,
                       uint32_t age);
 
-// A session has moved; `stamp` 0: just now and here, and the new stamp is returned.  0: a later move
-// is known.
+// A session has moved; `stamp` 0: just now and here, and the new stamp is returned.  0: a later
+// move is known.
 uint64_t projection_move_session(struct projection *projection,
                                  const struct shared_backend *backend, uint64_t key,
                                  uint64_t stamp);

@@ -25,8 +25,7 @@ struct replica *replica_create(const struct replica_options *options)
                                                     .open_max = options->open_max,
                                                     .session_max = options->session_max}) &&
         key_window_open_sender(&replica->window, options->window_bits);
-    replica->own_loads =
-        calloc(replica->projection.backend_mask + 1, sizeof(*replica->own_loads));
+    replica->own_loads = calloc(replica->projection.backend_mask + 1, sizeof(*replica->own_loads));
     replica->sums = calloc(replica->projection.backend_mask + 1, sizeof(*replica->sums));
     if (!is_open || replica->own_loads == NULL || replica->sums == NULL) {
         replica_destroy(&replica);
@@ -151,18 +150,19 @@ static void replica_flush(struct replica *replica)
 }
 
 static void replica_tell(struct replica *replica, const struct shared_backend *backend,
-                         struct record record)
+                         struct frame_record record)
 {
     for (int tries = 0; tries < 2; tries++) {
         bool is_named = true;
         if (backend != NULL) {
             record.backend = frame_writer_backend(
-                &replica->batch, &(struct frame_backend){.identity = backend->identity,
-                                                         .era = backend->life.era});
+                &replica->batch,
+                &(struct frame_backend){.identity = backend->identity, .era = backend->life.era});
             is_named = record.backend != UINT32_MAX;
         }
         // A record of no kind tells the era alone.
-        if (is_named && (record.kind == RECORD_NONE || frame_writer_add(&replica->batch, &record))) {
+        if (is_named &&
+            (record.kind == RECORD_NONE || frame_writer_add(&replica->batch, &record))) {
             return;
         }
         replica_flush(replica);
@@ -170,27 +170,25 @@ static void replica_tell(struct replica *replica, const struct shared_backend *b
     ASSERT(false); // an empty frame has room
 }
 
-// What the note of one of our workers is for the others.
-static struct record record_of(const struct prefix_note *note)
+// The note of one of our workers, as the others get it.
+static struct frame_record record_of(const struct prefix_note *note)
 {
-    static const enum record_kind kinds[] = {[PREFIX_NOTE_PREDICT] = RECORD_PREDICT,
-                                             [PREFIX_NOTE_EXPECT] = RECORD_EXPECT,
-                                             [PREFIX_NOTE_CONFIRM] = RECORD_CONFIRM,
-                                             [PREFIX_NOTE_WITHDRAW] = RECORD_WITHDRAW,
-                                             [PREFIX_NOTE_EVICTED] = RECORD_EVICTED,
-                                             [PREFIX_NOTE_SESSION] = RECORD_SESSION,
-                                             [PREFIX_NOTE_EMPTIED] = RECORD_NONE};
-    return (struct record){.kind = kinds[note->kind],
-                           .number = note->prediction,
-                           .block_tokens = note->block_tokens,
-                           .age = note->age,
-                           .keys = note->keys,
-                           .key_count = note->key_count};
+    static const enum record_kind kinds[] = {
+        [PREFIX_NOTE_PREDICT] = RECORD_PREDICT, [PREFIX_NOTE_EXPECT] = RECORD_EXPECT,
+        [PREFIX_NOTE_CONFIRM] = RECORD_CONFIRM, [PREFIX_NOTE_WITHDRAW] = RECORD_WITHDRAW,
+        [PREFIX_NOTE_EVICTED] = RECORD_EVICTED, [PREFIX_NOTE_SESSION] = RECORD_SESSION,
+        [PREFIX_NOTE_EMPTIED] = RECORD_NONE};
+    return (struct frame_record){.kind = kinds[note->kind],
+                                 .number = note->prediction,
+                                 .block_tokens = note->block_tokens,
+                                 .age = note->age,
+                                 .keys = note->keys,
+                                 .key_count = note->key_count};
 }
 
 // Does what the note says with our own state.  False: the others need not know.
 static bool replica_note_own(struct replica *replica, struct shared_backend *backend,
-                             const struct prefix_note *note, struct record *record)
+                             const struct prefix_note *note, struct frame_record *record)
 {
     struct projection *projection = &replica->projection;
     uint64_t router = replica->options.router;
@@ -231,7 +229,7 @@ void replica_note(struct replica *replica, const struct prefix_note *note)
     }
     projection_follow(&replica->projection, backend,
                       life_count(&backend->life, note->lives, now_of(replica)));
-    struct record record = record_of(note);
+    struct frame_record record = record_of(note);
     if (replica_note_own(replica, backend, note, &record)) {
         replica_tell(replica, note->kind == PREFIX_NOTE_WITHDRAW ? NULL : backend, record);
     }
@@ -253,7 +251,7 @@ void replica_set_load(struct replica *replica, uint64_t identity, const struct r
     struct record_load *own = &replica->own_loads[place_of(replica, backend)];
     if (replica->is_refreshing || !loads_are_equal(own, load)) {
         *own = *load;
-        replica_tell(replica, backend, (struct record){.kind = RECORD_LOAD, .load = *load});
+        replica_tell(replica, backend, (struct frame_record){.kind = RECORD_LOAD, .load = *load});
     }
 }
 
@@ -261,9 +259,9 @@ void replica_set_arrivals(struct replica *replica, uint64_t pool, float per_ms)
 {
     if (replica->is_refreshing && per_ms >= 0 && per_ms < 4000) {
         replica_tell(replica, NULL,
-                     (struct record){.kind = RECORD_TRAFFIC,
-                                     .pool = pool,
-                                     .arrivals = (uint32_t)(per_ms * 1000000.0F)});
+                     (struct frame_record){.kind = RECORD_TRAFFIC,
+                                           .pool = pool,
+                                           .arrivals = (uint32_t)(per_ms * 1000000.0F)});
     }
 }
 
@@ -282,8 +280,9 @@ static void replica_tell_open(struct replica *replica)
             replica->keys[count++] = open->number;
         }
     }
-    replica_tell(replica, NULL,
-                 (struct record){.kind = RECORD_OPEN, .keys = replica->keys, .key_count = count});
+    replica_tell(
+        replica, NULL,
+        (struct frame_record){.kind = RECORD_OPEN, .keys = replica->keys, .key_count = count});
 }
 
 void replica_pump(struct replica *replica)
@@ -349,7 +348,7 @@ void replica_peer_came(struct replica *replica, uint64_t router)
     }
     if (peer != NULL) {
         peer->is_there = true;
-        replica->refresh_ms = 0; // it knows nothing of our load,
+        replica->refresh_ms = 0;             // it knows nothing of our load,
         key_window_forget(&replica->window); // and has none of our keys
     }
 }
@@ -416,7 +415,7 @@ static void replica_take_load(struct replica *replica, struct peer *peer,
 }
 
 static void replica_take_arrivals(struct replica *replica, struct peer *peer,
-                                  const struct record *record)
+                                  const struct frame_record *record)
 {
     uint32_t at = 0;
     while (at < peer->pool_count && peer->pools[at].pool != record->pool) {
@@ -434,7 +433,7 @@ static void replica_take_arrivals(struct replica *replica, struct peer *peer,
 // The backend that a record is about, if the record is of its present life.
 static struct shared_backend *backend_of_record(struct replica *replica,
                                                 const struct frame_head *head,
-                                                const struct record *record)
+                                                const struct frame_record *record)
 {
     const struct frame_backend *named = &head->backends[record->backend];
     struct shared_backend *backend = projection_find(&replica->projection, named->identity);
@@ -442,7 +441,7 @@ static struct shared_backend *backend_of_record(struct replica *replica,
 }
 
 static void replica_take_keys(struct replica *replica, struct peer *peer,
-                              const struct frame_head *head, const struct record *record)
+                              const struct frame_head *head, const struct frame_record *record)
 {
     struct projection *projection = &replica->projection;
     if (!record->is_known) {
@@ -472,7 +471,7 @@ static void replica_take_keys(struct replica *replica, struct peer *peer,
 }
 
 void replica_take_record(struct replica *replica, struct peer *peer, const struct frame_head *head,
-                         const struct record *record)
+                         const struct frame_record *record)
 {
     struct shared_backend *backend;
     switch (record->kind) {
@@ -550,7 +549,7 @@ static bool peer_follow_window(struct replica *replica, struct peer *peer,
 static void replica_take_batch(struct replica *replica, struct peer *peer,
                                const struct frame_head *head, struct wire_reader *reader)
 {
-    struct record record;
+    struct frame_record record;
     if (head->sequence <= peer->sequence) {
         replica->status.repeated++;
         return;

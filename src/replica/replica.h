@@ -21,8 +21,8 @@
 // have it, or an open prediction.  Ages are not shared: each router counts the blocks that are new
 // to a backend, whoever sent them.
 //
-// A router numbers its batches.  Who misses one goes on with the next, since every record is a
-// join, and asks for a snapshot, of the router that lost it or of one that has heard it all.
+// A router numbers its batches.  A router that misses one goes on with the next, since every record
+// is a join, and asks for a snapshot: the sender of the batch, or a router that has heard it all.
 //
 // Threads: one.  Time is an argument.  Memory: taken by _create, and for each router that comes a
 // window of keys and its load.
@@ -66,9 +66,9 @@ struct replica_options {
     uint64_t router; // our id, not 0
     uint64_t space;  // of keys; see frame.h
     uint32_t backend_max;
-    uint32_t window_bits; // keys of a window, log 2
-    uint32_t open_max;    // open predictions, a power of two
-    uint32_t session_max; // a power of two
+    uint32_t window_bits;             // keys of a window, log 2
+    uint32_t open_max;                // open predictions, a power of two
+    uint32_t session_max;             // a power of two
     const struct prefix_index *index; // for snapshots; kept
     const struct replica_sink *sink;  // kept, as the owner
     void *owner;
@@ -86,7 +86,7 @@ void replica_set_backend(struct replica *replica, uint64_t identity, uint32_t sl
 // Backends that were not set since the last call have left the fleet.
 void replica_end_backends(struct replica *replica);
 
-// What our workers learned.
+// A note of our workers.
 void replica_note(struct replica *replica, const struct prefix_note *note);
 // Our load on a backend, and our arrivals; to be told if they changed.
 void replica_set_load(struct replica *replica, uint64_t identity, const struct record_load *load);
@@ -105,26 +105,26 @@ void replica_take(struct replica *replica, uint64_t router, struct slice frame);
 struct replica_peer_status {
     uint64_t router;
     bool is_there;
-    bool has_gap;       // some of its batches are missing
-    uint64_t batches;   // taken
-    uint64_t records;   // of these
-    uint64_t gaps;      // runs of missing batches
-    uint64_t heard_ms;  // its last batch
-    uint32_t requests;  // in flight
+    bool has_gap;      // some of its batches are missing
+    uint64_t batches;  // taken
+    uint64_t records;  // of these
+    uint64_t gaps;     // runs of missing batches
+    uint64_t heard_ms; // its last batch
+    uint32_t requests; // in flight
 };
 
 struct replica_status {
-    uint64_t notes;            // from our workers
+    uint64_t notes; // from our workers
     uint64_t batches_sent;
-    uint64_t bytes_sent;       // of batches, to each router
-    uint64_t batches_dropped;  // for at least one router
+    uint64_t bytes_sent;      // of batches, to each router
+    uint64_t batches_dropped; // for at least one router
     uint64_t batches_taken;
-    uint64_t repeated;         // batches that had been taken already
+    uint64_t repeated; // batches that had been taken already
     uint64_t gaps;
-    uint64_t orphans;          // chains that were cut for want of earlier keys
-    uint64_t malformed;        // frames
-    uint64_t foreign;          // frames of another space of keys
-    uint64_t eras;             // ends of lives, seen or heard
+    uint64_t orphans;   // chains that were cut for want of earlier keys
+    uint64_t malformed; // frames
+    uint64_t foreign;   // frames of another space of keys
+    uint64_t eras;      // ends of lives, seen or heard
     uint64_t snapshots_asked;
     uint64_t snapshots_taken;
     uint64_t snapshots_given;
@@ -132,8 +132,8 @@ struct replica_status {
     uint64_t snapshot_at_ms;   // when it had come; 0: never
     uint64_t snapshot_records; // of it
     uint32_t open_predictions;
-    bool is_joining;           // asks for its first snapshot, or waits for it
-    size_t memory;             // bytes, for the state of other routers
+    bool is_joining; // asks for its first snapshot, or waits for it
+    size_t memory;   // bytes, for the state of other routers
     uint32_t peer_count;
     struct replica_peer_status peers[replica_peer_max];
 };

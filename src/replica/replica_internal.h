@@ -53,7 +53,7 @@ struct asked_snapshot {
 
 // The snapshot that we give.
 struct given_snapshot {
-    struct snapshot *snapshot; // NULL: none
+    struct index_snapshot *snapshot; // NULL: none
     uint64_t router;
     uint64_t number;
     uint32_t part;
@@ -68,7 +68,7 @@ struct given_snapshot {
     uint32_t session;                      // the next place of the table
     uint32_t cover;                        // the next one
     bool has_record;                       // that found no room yet
-    struct record record;
+    struct frame_record record;
     const struct shared_backend *backend; // of the record; NULL: it has none
 };
 
@@ -79,7 +79,7 @@ struct replica {
     struct frame_writer batch;
     uint64_t sequence; // of the last batch
     uint64_t refresh_ms;
-    bool is_refreshing; // the present batch tells all loads
+    bool is_refreshing;            // the present batch tells all loads
     struct record_load *own_loads; // as told last, by place of the backend
     struct replica_load *sums;     // of the others, likewise
     struct peer peers[replica_peer_max];
@@ -95,11 +95,11 @@ struct replica {
 struct peer *replica_peer(struct replica *replica, uint64_t router);
 void replica_take_eras(struct replica *replica, const struct frame_head *head);
 void replica_take_record(struct replica *replica, struct peer *peer, const struct frame_head *head,
-                         const struct record *record);
+                         const struct frame_record *record);
 
 void replica_pump_snapshots(struct replica *replica);
 void replica_take_snapshot(struct replica *replica, struct peer *peer,
                            const struct frame_head *head, struct wire_reader *reader);
-void replica_take_cover(struct replica *replica, const struct record *record);
+void replica_take_cover(struct replica *replica, const struct frame_record *record);
 void replica_forget_asker(struct replica *replica, uint64_t router);
 void replica_drop_snapshots(struct replica *replica);

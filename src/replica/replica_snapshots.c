@@ -14,9 +14,9 @@
 #include <stdlib.h>
 
 enum {
-    stalled_ms = 15000,     // a snapshot of which nothing comes for so long is given up
-    ask_again_ms = 1000,    // at the earliest, and
-    ask_again_factor = 10,  // so many times as long as the last one took
+    stalled_ms = 15000,    // a snapshot of which nothing comes for so long is given up
+    ask_again_ms = 1000,   // at the earliest, and
+    ask_again_factor = 10, // so many times as long as the last one took
     frames_a_pump = 8,
 };
 
@@ -87,7 +87,7 @@ static void replica_ask(struct replica *replica)
     }
 }
 
-void replica_take_cover(struct replica *replica, const struct record *record)
+void replica_take_cover(struct replica *replica, const struct frame_record *record)
 {
     struct asked_snapshot *asked = &replica->asked;
     if (asked->router != 0 && asked->cover_count < frame_cover_max) {
@@ -96,7 +96,8 @@ void replica_take_cover(struct replica *replica, const struct record *record)
     }
 }
 
-// What was forgotten is back; or the giver has itself forgotten something, and another is asked.
+// Backends that we had forgotten are known again; or the giver had forgotten some itself, and
+// another router is asked.
 static void asked_settle_backends(struct replica *replica, bool is_whole)
 {
     for (uint32_t i = 0; i <= replica->projection.backend_mask; i++) {
@@ -146,7 +147,7 @@ void replica_take_snapshot(struct replica *replica, struct peer *peer,
                            const struct frame_head *head, struct wire_reader *reader)
 {
     struct asked_snapshot *asked = &replica->asked;
-    struct record record;
+    struct frame_record record;
     if (peer->router != asked->router || head->sequence != asked->number ||
         head->part < asked->part) {
         return; // of a question that was given up, or a repetition
@@ -217,8 +218,8 @@ static void given_list_backends(struct replica *replica)
 static void given_list_covers(struct replica *replica)
 {
     struct given_snapshot *given = &replica->given;
-    given->covers[given->cover_count++] = (struct frame_backend){
-        .identity = replica->options.router, .era = replica->sequence};
+    given->covers[given->cover_count++] =
+        (struct frame_backend){.identity = replica->options.router, .era = replica->sequence};
     for (uint32_t i = 0; i < replica_peer_max; i++) {
         const struct peer *peer = &replica->peers[i];
         if (peer->router != 0 && peer->gap_end == 0 && peer->sequence != 0) {
@@ -264,11 +265,11 @@ static bool given_fetch_chain(struct replica *replica)
         if (backend != NULL && backend->slot == chain.backend && !backend->life.is_out &&
             backend->life.era == given->eras[chain.backend]) {
             given->backend = backend;
-            given->record = (struct record){.kind = RECORD_HOLD,
-                                            .age = chain.age,
-                                            .age_s = chain.age_s,
-                                            .keys = chain.keys,
-                                            .key_count = chain.key_count};
+            given->record = (struct frame_record){.kind = RECORD_HOLD,
+                                                  .age = chain.age,
+                                                  .age_s = chain.age_s,
+                                                  .keys = chain.keys,
+                                                  .key_count = chain.key_count};
             return true;
         }
     }
@@ -278,13 +279,13 @@ static bool given_fetch_chain(struct replica *replica)
 static bool given_fetch_session(struct replica *replica)
 {
     struct given_snapshot *given = &replica->given;
-    const struct session *session;
+    const struct shared_session *session;
     while ((session = session_table_at(&replica->projection.sessions, given->session)) != NULL) {
         given->session++;
         given->backend =
             session->stamp != 0 ? projection_find(&replica->projection, session->backend) : NULL;
         if (given->backend != NULL) {
-            given->record = (struct record){
+            given->record = (struct frame_record){
                 .kind = RECORD_SESSION, .session = session->key, .stamp = session->stamp};
             return true;
         }
@@ -300,7 +301,7 @@ static bool given_fetch_cover(struct replica *replica)
     }
     const struct frame_backend *cover = &given->covers[given->cover++];
     given->backend = NULL;
-    given->record = (struct record){
+    given->record = (struct frame_record){
         .kind = RECORD_COVER, .router = cover->identity, .sequence = cover->era};
     return true;
 }

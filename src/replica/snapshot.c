@@ -25,9 +25,9 @@ struct listed_run {
 };
 
 // A key that some run goes on from.
-struct branch {
-    uint32_t tag; // 0: an empty place
-    uint32_t run; // that has it; no_run: none was found
+struct key_branch {
+    uint32_t tag;      // 0: an empty place
+    uint32_t run;      // that has it; no_run: none was found
     uint8_t key_count; // of that run, up to it
     bool is_doubtful;
 };
@@ -46,14 +46,14 @@ struct path_step {
     uint8_t key_count;
 };
 
-struct snapshot {
+struct index_snapshot {
     struct listed_run *runs;
     uint32_t run_count;
     uint32_t run_max;
     struct listed_holder *holders;
     uint32_t holder_count;
     uint32_t holder_max;
-    struct branch *branches; // by tag
+    struct key_branch *branches; // by tag
     uint32_t branch_mask;
     uint32_t *order; // of the holders that end a chain
     uint32_t order_count;
@@ -82,17 +82,17 @@ static bool make_room(void **items, uint32_t *max, uint32_t wanted, size_t size)
 
 static void snapshot_list_run(void *owner, const struct prefix_scan_run *run)
 {
-    struct snapshot *snapshot = owner;
+    struct index_snapshot *snapshot = owner;
     uint32_t holder_count = run->holder_count < UINT16_MAX ? run->holder_count : UINT16_MAX;
     if (holder_count == 0) {
         return; // and so is every run that goes on from it, but for what cannot be reached
     }
-    snapshot->is_short = snapshot->is_short ||
-                         !make_room((void **)&snapshot->runs, &snapshot->run_max,
-                                    snapshot->run_count + 1, sizeof(struct listed_run)) ||
-                         !make_room((void **)&snapshot->holders, &snapshot->holder_max,
-                                    snapshot->holder_count + holder_count,
-                                    sizeof(struct listed_holder));
+    snapshot->is_short =
+        snapshot->is_short ||
+        !make_room((void **)&snapshot->runs, &snapshot->run_max, snapshot->run_count + 1,
+                   sizeof(struct listed_run)) ||
+        !make_room((void **)&snapshot->holders, &snapshot->holder_max,
+                   snapshot->holder_count + holder_count, sizeof(struct listed_holder));
     if (snapshot->is_short) {
         return;
     }
@@ -115,7 +115,7 @@ static void snapshot_list_run(void *owner, const struct prefix_scan_run *run)
     snapshot->run_count++;
 }
 
-static bool snapshot_scan(struct snapshot *snapshot, const struct prefix_index *index,
+static bool snapshot_scan(struct index_snapshot *snapshot, const struct prefix_index *index,
                           uint32_t backend_max, uint32_t now_s)
 {
     snapshot->found = calloc(backend_max, sizeof(*snapshot->found));
@@ -134,7 +134,7 @@ static bool snapshot_scan(struct snapshot *snapshot, const struct prefix_index *
 }
 
 // The place of a tag, or an empty one for it.
-static struct branch *branch_place(const struct snapshot *snapshot, uint32_t tag)
+static struct key_branch *branch_place(const struct index_snapshot *snapshot, uint32_t tag)
 {
     uint32_t at = (tag * 0x9e3779b9U) >> 7 & snapshot->branch_mask;
     while (snapshot->branches[at].tag != 0 && snapshot->branches[at].tag != tag) {
@@ -143,11 +143,11 @@ static struct branch *branch_place(const struct snapshot *snapshot, uint32_t tag
     return &snapshot->branches[at];
 }
 
-static void find_branches_in(struct snapshot *snapshot, uint32_t run)
+static void find_branches_in(struct index_snapshot *snapshot, uint32_t run)
 {
     const struct listed_run *listed = &snapshot->runs[run];
     for (uint32_t i = 0; i < listed->key_count; i++) {
-        struct branch *branch = branch_place(snapshot, prefix_scan_tag(listed->keys[i]));
+        struct key_branch *branch = branch_place(snapshot, prefix_scan_tag(listed->keys[i]));
         if (branch->tag != 0) {
             branch->is_doubtful |= branch->run != no_run;
             branch->run = run;
@@ -159,13 +159,13 @@ static void find_branches_in(struct snapshot *snapshot, uint32_t run)
 // Links each run to the one that it goes on from.  That is the run with the key before its first:
 // mostly at its end, but a run with room may have grown since.  A tag that two keys have leads
 // nowhere.
-static bool snapshot_link(struct snapshot *snapshot)
+static bool snapshot_link(struct index_snapshot *snapshot)
 {
     uint32_t places = 16;
     while (places < 2 * snapshot->run_count) {
         places *= 2;
     }
-    snapshot->branches = calloc(places, sizeof(struct branch));
+    snapshot->branches = calloc(places, sizeof(struct key_branch));
     snapshot->branch_mask = places - 1;
     if (snapshot->branches == NULL) {
         return false;
@@ -173,7 +173,7 @@ static bool snapshot_link(struct snapshot *snapshot)
     for (uint32_t i = 0; i < snapshot->run_count; i++) {
         uint32_t tag = snapshot->runs[i].before;
         if (tag != 0) {
-            *branch_place(snapshot, tag) = (struct branch){.tag = tag, .run = no_run};
+            *branch_place(snapshot, tag) = (struct key_branch){.tag = tag, .run = no_run};
         }
     }
     for (uint32_t i = 0; i < snapshot->run_count; i++) {
@@ -181,7 +181,7 @@ static bool snapshot_link(struct snapshot *snapshot)
     }
     for (uint32_t i = 0; i < snapshot->run_count; i++) {
         struct listed_run *run = &snapshot->runs[i];
-        const struct branch *branch =
+        const struct key_branch *branch =
             run->before != 0 ? branch_place(snapshot, run->before) : NULL;
         if (branch != NULL && !branch->is_doubtful) {
             run->parent = branch->run;
@@ -191,7 +191,7 @@ static bool snapshot_link(struct snapshot *snapshot)
     return true;
 }
 
-static struct listed_holder *holder_in(const struct snapshot *snapshot, uint32_t run,
+static struct listed_holder *holder_in(const struct index_snapshot *snapshot, uint32_t run,
                                        uint32_t backend)
 {
     const struct listed_run *listed = &snapshot->runs[run];
@@ -205,7 +205,7 @@ static struct listed_holder *holder_in(const struct snapshot *snapshot, uint32_t
 }
 
 // A chain that goes on in another run of its holder ends there and not here.
-static void snapshot_find_ends(struct snapshot *snapshot)
+static void snapshot_find_ends(struct index_snapshot *snapshot)
 {
     for (uint32_t i = 0; i < snapshot->holder_count; i++) {
         struct listed_holder *holder = &snapshot->holders[i];
@@ -221,7 +221,7 @@ static void snapshot_find_ends(struct snapshot *snapshot)
 
 static int compare_ends(const void *a, const void *b, void *owner)
 {
-    const struct snapshot *snapshot = owner;
+    const struct index_snapshot *snapshot = owner;
     const struct listed_holder *x = &snapshot->holders[*(const uint32_t *)a];
     const struct listed_holder *y = &snapshot->holders[*(const uint32_t *)b];
     if (x->age_s != y->age_s) {
@@ -230,7 +230,7 @@ static int compare_ends(const void *a, const void *b, void *owner)
     return x->age > y->age ? -1 : x->age < y->age;
 }
 
-static bool snapshot_order(struct snapshot *snapshot)
+static bool snapshot_order(struct index_snapshot *snapshot)
 {
     snapshot->order = calloc((size_t)snapshot->holder_count + 1, sizeof(uint32_t));
     if (snapshot->order == NULL) {
@@ -245,10 +245,10 @@ static bool snapshot_order(struct snapshot *snapshot)
     return true;
 }
 
-struct snapshot *snapshot_begin(const struct prefix_index *index, uint32_t backend_max,
-                                uint32_t now_s)
+struct index_snapshot *snapshot_begin(const struct prefix_index *index, uint32_t backend_max,
+                                      uint32_t now_s)
 {
-    struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
+    struct index_snapshot *snapshot = calloc(1, sizeof(*snapshot));
     if (snapshot == NULL) {
         return NULL;
     }
@@ -263,9 +263,9 @@ struct snapshot *snapshot_begin(const struct prefix_index *index, uint32_t backe
     return snapshot;
 }
 
-void snapshot_end(struct snapshot **snapshot_ptr)
+void snapshot_end(struct index_snapshot **snapshot_ptr)
 {
-    struct snapshot *snapshot = *snapshot_ptr;
+    struct index_snapshot *snapshot = *snapshot_ptr;
     *snapshot_ptr = NULL;
 
     if (snapshot != NULL) {
@@ -280,7 +280,7 @@ void snapshot_end(struct snapshot **snapshot_ptr)
 
 // The runs from the first of the chain to that of the holder, in path[0..], with the keys of each.
 // 0: the holder cannot be matched that far, or the prefix is unknown.
-static uint32_t snapshot_path(struct snapshot *snapshot, const struct listed_holder *holder)
+static uint32_t snapshot_path(struct index_snapshot *snapshot, const struct listed_holder *holder)
 {
     uint32_t count = 0;
     uint32_t run = holder->run;
@@ -306,7 +306,7 @@ static uint32_t snapshot_path(struct snapshot *snapshot, const struct listed_hol
     return snapshot->runs[snapshot->path[0].run].before == 0 ? count : 0;
 }
 
-static uint32_t snapshot_keys(struct snapshot *snapshot, uint32_t path_count)
+static uint32_t snapshot_keys(struct index_snapshot *snapshot, uint32_t path_count)
 {
     uint32_t key_count = 0;
     for (uint32_t i = 0; i < path_count; i++) {
@@ -320,7 +320,7 @@ static uint32_t snapshot_keys(struct snapshot *snapshot, uint32_t path_count)
     return key_count;
 }
 
-bool snapshot_next(struct snapshot *snapshot, struct snapshot_chain *out)
+bool snapshot_next(struct index_snapshot *snapshot, struct snapshot_chain *out)
 {
     while (snapshot->position < snapshot->order_count) {
         const struct listed_holder *holder =

@@ -10,15 +10,15 @@
 //                              '-- run C, held by 3 and 7
 //
 // Chains come in the order of their last use, oldest first, so that the index that takes them gets
-// the same order.  What changes while the snapshot is read out comes by the batches.
+// the same order.  Changes during the read-out come by the batches.
 //
-// Threads: one.  Memory: about 170 bytes a run and 24 a holder, from begin to end: nearly as much as
-// the index uses, so that what is listed stays as it was.
+// Threads: one.  Memory: about 170 bytes a run and 24 a holder, from begin to end: nearly as much
+// as the index uses, so that what is listed stays as it was.
 #pragma once
 
 #include "prefix/prefix_scan.h"
 
-struct snapshot;
+struct index_snapshot;
 
 struct snapshot_chain {
     uint32_t backend; // a slot
@@ -29,9 +29,9 @@ struct snapshot_chain {
 };
 
 // NULL when memory is short.  Scans the whole index.
-struct snapshot *snapshot_begin(const struct prefix_index *index, uint32_t backend_max,
-                                uint32_t now_s);
-void snapshot_end(struct snapshot **snapshot);
+struct index_snapshot *snapshot_begin(const struct prefix_index *index, uint32_t backend_max,
+                                      uint32_t now_s);
+void snapshot_end(struct index_snapshot **snapshot);
 
-// False: there is no further chain.
-bool snapshot_next(struct snapshot *snapshot, struct snapshot_chain *out);
+// False: that was the last chain.
+bool snapshot_next(struct index_snapshot *snapshot, struct snapshot_chain *out);

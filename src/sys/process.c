@@ -108,3 +108,12 @@ uint64_t process_start_ms(void)
     uint64_t start_ms = fields[stat_start_ticks] * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
     return clock_wall_ms() - (up_ms - start_ms);
 }
+
+void process_name(char *name, size_t size)
+{
+    char host[64] = "";
+    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
+        memcpy(host, "router", sizeof("router"));
+    }
+    snprintf(name, size, "%s/%ld", host, (long)getpid());
+}

@@ -3,6 +3,7 @@
 // process.h -- the kernel's figures about this process.
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct process_figures {
@@ -19,6 +20,9 @@ void process_figures(struct process_figures *out);
 
 // Computed from the wall clock of now, so two calls may differ a little: call it once.
 uint64_t process_start_ms(void);
+
+// "host/4711": the host and the number of the process, for people; cut to the size.
+void process_name(char *name, size_t size);
 
 // open_fds on kernels before 6.2: counts a directory listing, which takes milliseconds for ten
 // thousand.

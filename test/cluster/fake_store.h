@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fake_store.h -- a store in the loop of the test: it sends the reply that the test wrote down for a
-// command, and an obliging one to all others.  It counts connections and commands.
+// fake_store.h -- a store in the loop of the test: it sends the reply that the test wrote down for
+// a command, and an obliging one to all others.  It counts connections and commands.
 #pragma once
 
 #include "base/base.h"

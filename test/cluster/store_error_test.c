@@ -1,3 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
-TEST(stub){CHECK(true);}
+TEST(stub)
+{
+    CHECK(true);
+}

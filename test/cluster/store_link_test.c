@@ -417,8 +417,8 @@ TEST(garbage_of_a_third_party_is_skipped_and_removed)
         (void)redis_ask(&server, "XADD %s %s %s", key_of(0, 1), ids[i], fields[i]);
         TURN_UNTIL(is_frame_through(0, 1));
         uint32_t before = scene.nodes[1].frame_count;
-        TURN_UNTIL((scene_send(0, 1), loop_turn(scene.loop, 5),
-                    scene.nodes[1].frame_count > before));
+        TURN_UNTIL(
+            (scene_send(0, 1), loop_turn(scene.loop, 5), scene.nodes[1].frame_count > before));
     }
     // Keys of another type.
     (void)redis_ask(&server, "SET %s x", key_of(0, -1));

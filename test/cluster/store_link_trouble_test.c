@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A link and a scripted store: each reply that means trouble, and replies that no honest store sends.
+// A link and a scripted store: each reply that means trouble, and replies that no honest store
+// sends.
 
 #include "cluster/fake_store.h"
 #include "cluster/store_link.h"
@@ -107,8 +108,7 @@ TEST(a_replica_or_a_lost_master_is_left_and_tried_again)
         begin("");
         scene_open(0);
         TURN_UNTIL(scene_is_up(0));
-        fake_set(&fake,
-                 (struct fake_rule){.command = "HSET", .reply = errors[i], .times = 2});
+        fake_set(&fake, (struct fake_rule){.command = "HSET", .reply = errors[i], .times = 2});
         TURN_UNTIL(!scene_is_up(0));
         TURN_UNTIL(scene_is_up(0));
         CHECK_EQ(fake.accepted_count, 6);
@@ -249,8 +249,8 @@ TEST(replies_that_no_honest_store_sends_cost_the_connection_only)
 TEST(a_reply_too_large_has_its_key_deleted)
 {
     begin("");
-    fake_set(&fake, (struct fake_rule){
-                        .command = "HGETALL", .reply = "$2000000000\r\n", .times = 1});
+    fake_set(&fake,
+             (struct fake_rule){.command = "HGETALL", .reply = "$2000000000\r\n", .times = 1});
     scene_open(0);
     TURN_UNTIL(scene_is_up(0));
     CHECK_EQ(fake_count(&fake, "DEL warmpath:{test}:m\n"), 1);
@@ -260,8 +260,9 @@ TEST(a_reply_too_large_has_its_key_deleted)
 TEST(a_key_of_another_type_is_deleted)
 {
     begin("");
-    fake_set(&fake, (struct fake_rule){
-                        .command = "HSET", .reply = "-WRONGTYPE Operation against\r\n", .times = 1});
+    fake_set(&fake, (struct fake_rule){.command = "HSET",
+                                       .reply = "-WRONGTYPE Operation against\r\n",
+                                       .times = 1});
     fake_set(&fake,
              (struct fake_rule){.command = "XADD",
                                 .reply = "-ERR The ID specified in XADD is equal or smaller\r\n",
@@ -284,8 +285,7 @@ TEST(a_close_in_the_middle_of_a_reply_and_a_slow_reply_are_survived)
     TURN_UNTIL(scene_log_count("lost: the server closed the connection") == 1);
     TURN_UNTIL(scene_is_up(0));
     fake_clear(&fake);
-    fake_set(&fake, (struct fake_rule){
-                        .command = "XREAD", .reply = "*-1\r\n", .bytewise = true});
+    fake_set(&fake, (struct fake_rule){.command = "XREAD", .reply = "*-1\r\n", .bytewise = true});
     TURN_UNTIL(scene_is_up(0));
     CHECK_EQ(scene_log_count("lost: "), 1);
     end();

@@ -38,8 +38,7 @@ static void note_failed(void *owner, const char *why)
 
 static void begin(const char *login)
 {
-    static const struct store_sentinel_events events = {.found = note_found,
-                                                        .failed = note_failed};
+    static const struct store_sentinel_events events = {.found = note_found, .failed = note_failed};
     char text[256];
     char error[store_url_error_size];
     scene_begin("");
@@ -52,12 +51,11 @@ static void begin(const char *login)
     ASSERT(store_url_read(text, &url, error) == STATUS_OK);
     ASSERT(dns_create(scene.loop, NULL, &dns) == STATUS_OK);
     asked = (struct asked){0};
-    ASSERT(store_sentinel_create(&(struct store_sentinel_options){.loop = scene.loop,
-                                                                  .dns = dns,
-                                                                  .url = &url,
-                                                                  .events = &events,
-                                                                  .timeout_ms = 300},
-                                 &sentinel) == STATUS_OK);
+    ASSERT(
+        store_sentinel_create(
+            &(struct store_sentinel_options){
+                .loop = scene.loop, .dns = dns, .url = &url, .events = &events, .timeout_ms = 300},
+            &sentinel) == STATUS_OK);
 }
 
 static void end(void)
@@ -109,8 +107,8 @@ TEST(sentinels_that_are_deaf_absent_or_lying_are_skipped_and_the_last_reason_is_
 TEST(a_sentinel_that_asks_for_a_login_gets_that_of_the_store_and_no_other_does)
 {
     begin("me:pw@");
-    fake_set(&fakes[0], (struct fake_rule){
-                            .command = "SENTINEL", .reply = "-NOAUTH needed\r\n", .times = 1});
+    fake_set(&fakes[0],
+             (struct fake_rule){.command = "SENTINEL", .reply = "-NOAUTH needed\r\n", .times = 1});
     fake_reply(&fakes[0], "SENTINEL", "-NOAUTH needed\r\n");
     fake_reply(&fakes[0], "AUTH", "-WRONGPASS not pw\r\n");
     fake_reply(&fakes[1], "SENTINEL", master_reply);

@@ -122,7 +122,7 @@ def cluster(request, warmpath):
     return make
 
 
-def test_what_one_router_sends_the_others_know(cluster, caching):
+def test_all_routers_know_where_one_sent_a_prompt(cluster, caching):
     engines = caching(4, **ENGINES)
     routers = cluster(3, *engines)
     for number, router in enumerate(routers):

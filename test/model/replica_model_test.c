@@ -11,8 +11,8 @@
 
 #include <stdlib.h>
 
-// How much is done: more where it is fast.  REPLICA_SEEDS=5000 for a long run, REPLICA_SEED=7 for one
-// seed, REPLICA_DEBUG=1 for what each router counted.
+// How much is done: more where it is fast.  REPLICA_SEEDS=5000 for a long run, REPLICA_SEED=7 for
+// one seed, REPLICA_DEBUG=1 for what each router counted.
 #if defined(__SANITIZE_THREAD__)
 enum { seed_count = 4 };
 #elif defined(__SANITIZE_ADDRESS__)
@@ -63,9 +63,9 @@ struct router {
     uint64_t sees_at_ms[engine_count]; // it will have been refused then; 0: nothing to see
     uint64_t pump_at_ms;
     struct request requests[request_max];
-    uint64_t parted_ms[router_max];    // since when a peer is not heard; 0: it is
-    bool is_there[router_max];         // the peer, as the link tells
-    uint64_t there_id[router_max];     // its id then
+    uint64_t parted_ms[router_max]; // since when a peer is not heard; 0: it is
+    bool is_there[router_max];      // the peer, as the link tells
+    uint64_t there_id[router_max];  // its id then
     struct scene *scene;
 };
 
@@ -79,7 +79,7 @@ struct flying_frame {
     uint8_t *bytes;
 };
 
-// What really happened.
+// The facts, whatever routers believe.
 struct truth {
     // Blocks of a chain that a router which is still there has seen the engine compute, in its
     // present life.
@@ -323,8 +323,7 @@ static void worker_withdraw(struct router *router, struct request *request, uint
     prefix_index_drop(router->index, request->engine, PREFIX_PREDICTED,
                       router->scene->chains[request->chain], request->length, request->from);
     note(router, sender,
-         (struct prefix_note){.kind = PREFIX_NOTE_WITHDRAW,
-                              .prediction = request->number},
+         (struct prefix_note){.kind = PREFIX_NOTE_WITHDRAW, .prediction = request->number},
          request->engine);
     request->is_open = false;
 }
@@ -370,8 +369,8 @@ static void worker_move_session(struct router *router)
     }
     prefix_index_store(router->index,
                        &(struct prefix_span){.keys = &key, .key_count = 1, .backend = engine});
-    note(router, 0,
-         (struct prefix_note){.kind = PREFIX_NOTE_SESSION, .keys = &key, .key_count = 1}, engine);
+    note(router, 0, (struct prefix_note){.kind = PREFIX_NOTE_SESSION, .keys = &key, .key_count = 1},
+         engine);
 }
 
 // The process ends; every router is refused while it is down.
@@ -412,7 +411,7 @@ static void router_pump(struct router *router)
     replica_pump(router->replica);
 }
 
-// What the link tells: a peer is there while it is heard.
+// As a link does: a peer is there while it is heard.
 static void follow_peers(struct scene *scene, uint32_t self)
 {
     struct router *router = &scene->routers[self];
@@ -511,7 +510,8 @@ static void make_chains(struct scene *scene)
         uint32_t other = i > 0 ? rng_below(&scene->rng, i) : 0;
         uint32_t shared = i > 0 ? rng_below(&scene->rng, length_max) : 0;
         for (uint32_t k = 0; k < length_max; k++) {
-            scene->chains[i][k] = k < shared ? scene->chains[other][k] : (rng_next(&scene->rng) & ~(uint64_t)0xff) | k;
+            scene->chains[i][k] = k < shared ? scene->chains[other][k]
+                                             : (rng_next(&scene->rng) & ~(uint64_t)0xff) | k;
         }
     }
 }
@@ -597,7 +597,8 @@ static uint32_t shown(const struct scene *scene, uint32_t engine, uint32_t chain
 }
 
 // Every router has what was shown to one that is still there; none has what was never shown, or not
-// in this life.  What a router that crashed had told to some of them only, the others may lack.
+// in this life.  Blocks that a crashed router had told to some of them only may be missing
+// elsewhere.
 static const char *difference(const struct scene *scene)
 {
     static char text[200];
@@ -647,12 +648,13 @@ static const char *session_difference(const struct scene *scene)
 
 static void show(const struct scene *scene)
 {
-    printf("# %u routers, drop %u, repeat %u, delay %u\n", scene->router_count,
-           scene->drop_percent, scene->repeat_percent, scene->delay_max_ms);
+    printf("# %u routers, drop %u, repeat %u, delay %u\n", scene->router_count, scene->drop_percent,
+           scene->repeat_percent, scene->delay_max_ms);
     for (uint32_t i = 0; i < scene->router_count; i++) {
         struct replica_status status;
         replica_read_status(scene->routers[i].replica, &status);
-        printf("# router %u: sent %lu taken %lu repeated %lu gaps %lu orphans %lu malformed %lu asked %lu "
+        printf("# router %u: sent %lu taken %lu repeated %lu gaps %lu orphans %lu malformed %lu "
+               "asked %lu "
                "taken %lu given %lu open %u eras %lu\n",
                i, status.batches_sent, status.batches_taken, status.repeated, status.gaps,
                status.orphans, status.malformed, status.snapshots_asked, status.snapshots_taken,
@@ -679,8 +681,7 @@ static void play_seeds(bool has_restarts, bool has_crashes)
     for (uint64_t seed = first; seed < first + count; seed++) {
         play(&scene, seed, has_restarts, has_crashes);
         char why[300];
-        snprintf(why, sizeof(why), "seed %u: %s", (unsigned)seed,
-                 difference(&scene));
+        snprintf(why, sizeof(why), "seed %u: %s", (unsigned)seed, difference(&scene));
         if (getenv("REPLICA_DEBUG") != NULL) {
             show(&scene);
         }
@@ -705,7 +706,7 @@ TEST(a_router_that_crashes_and_comes_back_learns_from_the_others)
     play_seeds(false, true);
 }
 
-TEST(what_ended_with_a_life_is_believed_nowhere)
+TEST(no_router_believes_blocks_of_a_life_that_has_ended)
 {
     play_seeds(true, false);
 }

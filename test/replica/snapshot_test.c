@@ -45,8 +45,7 @@ static void store(struct prefix_index *index, uint32_t engine, uint32_t chain, u
 static struct prefix_hit hit_of(const struct prefix_index *index, uint32_t engine, uint32_t chain)
 {
     struct prefix_hit hits[engine_count];
-    uint32_t count =
-        prefix_index_match(index, chains[chain], length_max, 100, hits, engine_count);
+    uint32_t count = prefix_index_match(index, chains[chain], length_max, 100, hits, engine_count);
     for (uint32_t i = 0; i < count; i++) {
         if (hits[i].backend == engine) {
             return hits[i];
@@ -59,7 +58,7 @@ static struct prefix_hit hit_of(const struct prefix_index *index, uint32_t engin
 static struct prefix_index *copy_of(const struct prefix_index *index)
 {
     struct prefix_index *copy = make_index();
-    struct snapshot *snapshot = snapshot_begin(index, engine_count, 100);
+    struct index_snapshot *snapshot = snapshot_begin(index, engine_count, 100);
     struct snapshot_chain chain;
     ASSERT(snapshot != NULL);
     while (snapshot_next(snapshot, &chain)) {
@@ -94,7 +93,7 @@ TEST(a_copy_has_what_is_confirmed_and_its_age)
 TEST(an_empty_index_has_no_chain)
 {
     struct prefix_index *index = make_index();
-    struct snapshot *snapshot = snapshot_begin(index, engine_count, 100);
+    struct index_snapshot *snapshot = snapshot_begin(index, engine_count, 100);
     struct snapshot_chain chain;
     CHECK(snapshot != NULL);
     CHECK(!snapshot_next(snapshot, &chain));
