@@ -203,10 +203,9 @@ static void cluster_tell_loads(struct cluster *cluster)
     for (uint32_t i = 0; i < cluster->view->member_count; i++) {
         const struct backend *backend = cluster->view->members[i].backend;
         struct record_load load = load_of(backend);
-        replica_set_backend(cluster->replica, backend->identity, backend->slot, lives_of(backend));
+        replica_set_lives(cluster->replica, backend->identity, lives_of(backend));
         replica_set_load(cluster->replica, backend->identity, &load);
     }
-    replica_end_backends(cluster->replica);
     mutex_lock(&cluster->lock);
     for (uint32_t i = 0; i < cluster->pool_count; i++) {
         const struct traffic *traffic = knowledge_traffic(cluster->options.knowledge, i);

@@ -96,8 +96,7 @@ void replica_set_backend(struct replica *replica, uint64_t identity, uint32_t sl
     }
     backend->is_set = true;
     if (backend->slot == slot) {
-        projection_follow(&replica->projection, backend,
-                          life_count(&backend->life, lives, now_of(replica)));
+        replica_set_lives(replica, identity, lives);
         return;
     }
     // New here: others may know it.
@@ -105,6 +104,15 @@ void replica_set_backend(struct replica *replica, uint64_t identity, uint32_t sl
     backend->life.lives = lives;
     replica->projection.is_behind = true;
     tell_load(replica, backend);
+}
+
+void replica_set_lives(struct replica *replica, uint64_t identity, uint32_t lives)
+{
+    struct shared_backend *backend = projection_find(&replica->projection, identity);
+    if (backend != NULL && backend->slot != no_slot) {
+        projection_follow(&replica->projection, backend,
+                          life_count(&backend->life, lives, now_of(replica)));
+    }
 }
 
 void replica_end_backends(struct replica *replica)
@@ -353,14 +361,16 @@ void replica_peer_came(struct replica *replica, uint64_t router)
     }
 }
 
-static void replica_add_load(struct replica *replica, const struct shared_backend *backend,
-                             struct record_load *old, const struct record_load *load)
+static void replica_add_load(struct replica *replica, struct peer *peer,
+                             const struct shared_backend *backend, const struct record_load *load)
 {
+    struct record_load *old = &peer->loads[place_of(replica, backend)];
     struct replica_load *sum = &replica->sums[place_of(replica, backend)];
     sum->requests += load->requests - old->requests;
     sum->sequences += load->sequences - old->sequences;
     sum->queued_tokens += load->queued_tokens - old->queued_tokens;
     sum->context_tokens += load->context_tokens - old->context_tokens;
+    peer->requests += load->requests - old->requests;
     *old = *load;
     tell_load(replica, backend);
 }
@@ -389,7 +399,7 @@ void replica_peer_left(struct replica *replica, uint64_t router)
     for (uint32_t i = 0; i <= replica->projection.backend_mask; i++) {
         const struct shared_backend *backend = &replica->projection.backends[i];
         if (backend->identity != 0 && !loads_are_equal(&peer->loads[i], &none)) {
-            replica_add_load(replica, backend, &peer->loads[i], &none);
+            replica_add_load(replica, peer, backend, &none);
         }
     }
     for (uint32_t k = 0; k < peer->pool_count; k++) {
@@ -403,11 +413,11 @@ void replica_peer_left(struct replica *replica, uint64_t router)
 static void replica_take_load(struct replica *replica, struct peer *peer,
                               const struct shared_backend *backend, const struct record_load *load)
 {
-    struct record_load *old = &peer->loads[place_of(replica, backend)];
+    const struct record_load *old = &peer->loads[place_of(replica, backend)];
     bool is_first = old->begun_requests == 0 && old->begun_tokens == 0;
     uint64_t requests = load->begun_requests - old->begun_requests;
     uint64_t tokens = load->begun_tokens - old->begun_tokens;
-    replica_add_load(replica, backend, old, load);
+    replica_add_load(replica, peer, backend, load);
     if (!is_first && requests > 0 && requests < UINT32_MAX && tokens < UINT32_MAX &&
         backend->slot != no_slot) {
         replica->options.sink->begun(replica->options.owner, backend->slot, requests, tokens);
@@ -637,11 +647,9 @@ void replica_read_status(const struct replica *replica, struct replica_status *o
                                             .batches = peer->batches,
                                             .records = peer->records,
                                             .gaps = peer->gaps,
-                                            .heard_ms = peer->heard_ms};
+                                            .heard_ms = peer->heard_ms,
+                                            .requests = peer->requests};
         out->memory += peer->window.keys != NULL ? sizeof(uint64_t) << peer->window.bits : 0;
         out->memory += (replica->projection.backend_mask + 1) * sizeof(struct record_load);
-        for (uint32_t k = 0; k <= replica->projection.backend_mask; k++) {
-            row->requests += peer->loads[k].requests;
-        }
     }
 }

@@ -85,6 +85,8 @@ void replica_set_now(struct replica *replica, uint64_t now_ms, uint64_t wall_ms)
 void replica_set_backend(struct replica *replica, uint64_t identity, uint32_t slot, uint32_t lives);
 // Backends that were not set since the last call have left the fleet.
 void replica_end_backends(struct replica *replica);
+// The same backend, which may have begun a new life.
+void replica_set_lives(struct replica *replica, uint64_t identity, uint32_t lives);
 
 // A note of our workers.
 void replica_note(struct replica *replica, const struct prefix_note *note);

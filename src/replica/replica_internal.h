@@ -34,6 +34,7 @@ struct peer {
     uint64_t records;
     uint64_t gaps;
     struct record_load *loads; // by place of the backend
+    uint32_t requests;         // of these, in all
     struct peer_pool pools[replica_pool_max];
     uint32_t pool_count;
 };
