@@ -23,7 +23,7 @@ enum {
     tell_again_ms = 500,
 };
 
-enum give_stage { GIVE_CHAINS, GIVE_SESSIONS, GIVE_COVERS, GIVE_DONE };
+enum give_stage { GIVE_CHAINS, GIVE_SESSIONS, GIVE_SETTINGS, GIVE_COVERS, GIVE_DONE };
 
 static uint64_t now_of(const struct replica *replica)
 {
@@ -327,6 +327,23 @@ static bool given_fetch_session(struct replica *replica)
     return false;
 }
 
+static bool given_fetch_setting(struct replica *replica)
+{
+    struct given_snapshot *given = &replica->given;
+    uint32_t count = (replica->projection.backend_mask + 1) * SETTING_COUNT;
+    while (given->setting < count) {
+        const struct shared_backend *backend =
+            &replica->projection.backends[given->setting / SETTING_COUNT];
+        const struct record_setting *setting = &backend->settings[given->setting++ % SETTING_COUNT];
+        if (backend->identity != 0 && setting->stamp != 0) {
+            given->backend = backend;
+            given->record = (struct frame_record){.kind = RECORD_SETTING, .setting = *setting};
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool given_fetch_cover(struct replica *replica)
 {
     struct given_snapshot *given = &replica->given;
@@ -346,6 +363,7 @@ static bool given_fetch(struct replica *replica)
     static bool (*const stages[])(struct replica *) = {
         [GIVE_CHAINS] = given_fetch_chain,
         [GIVE_SESSIONS] = given_fetch_session,
+        [GIVE_SETTINGS] = given_fetch_setting,
         [GIVE_COVERS] = given_fetch_cover,
     };
     struct given_snapshot *given = &replica->given;
