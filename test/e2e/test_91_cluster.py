@@ -197,3 +197,24 @@ def test_requests_go_on_while_the_store_is_gone(cluster, caching, request):
     for router in (first, second):
         lost = [line for line in router.stderr().splitlines() if "cluster: store" in line and "lost" in line]
         assert len(lost) == 1, router.stderr()
+
+
+def test_draining_and_weight_hold_on_every_router_and_on_one_that_joins(cluster, caching):
+    engines = caching(2, **ENGINES)
+    first, second = cluster(2, *engines)
+    url = engines[0].url
+    backend = first.backend(url)
+    assert first.admin("POST", f"/backends/{backend['id']}/drain").status == 200
+    assert first.admin("PATCH", f"/backends/{backend['id']}", {"weight": 7}).status == 200
+
+    def is_set(router):
+        row = router.backend(url)
+        return row["state"] == "draining" and row["weight"] == 7
+
+    eventually(lambda: is_set(second), second.backends)
+    third, = cluster(1, *engines)
+    eventually(lambda: is_set(third), third.backends)
+    backend = second.backend(url)
+    assert second.admin("POST", f"/backends/{backend['id']}/ready").status == 200
+    for router in (first, third):
+        eventually(lambda router=router: router.backend(url)["state"] != "draining", router.backends)
