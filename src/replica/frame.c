@@ -137,7 +137,7 @@ bool frame_writer_add(struct frame_writer *writer, const struct frame_record *re
     }
     ASSERT(!has_keys || writer->window != NULL);
     wire_put_byte(out, (uint8_t)record->kind);
-    // The size has two bytes, so that it can be filled in.
+    // The size has three bytes, so that it can be filled in.
     size_t size_at = out->size;
     wire_put_byte(out, 0);
     wire_put_byte(out, 0);

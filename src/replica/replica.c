@@ -436,6 +436,8 @@ void replica_peer_left(struct replica *replica, uint64_t router)
         replica_tell_arrivals(replica, peer->pools[k].pool);
     }
     peer->pool_count = 0;
+    // It can no longer tell what is missing of it; another router may have heard it all.
+    replica->projection.is_behind |= peer->gap_end != 0;
     projection_withdraw_all(&replica->projection, router);
     replica_forget_asker(replica, router);
 }

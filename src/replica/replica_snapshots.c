@@ -296,9 +296,15 @@ static bool given_fetch_chain(struct replica *replica)
     struct snapshot_chain chain;
     while (snapshot_next(given->snapshot, &chain)) {
         const struct shared_backend *backend = given->by_slot[chain.backend];
-        if (backend != NULL && backend->slot == chain.backend && !backend->life.is_out &&
-            backend->life.era == given->eras[chain.backend]) {
+        if (backend == NULL || backend->slot != chain.backend ||
+            backend->life.era != given->eras[chain.backend]) {
+            continue;
+        }
+        // The life may go on, and then the asker lacks the chain.
+        given->is_partial |= backend->life.is_out;
+        if (!backend->life.is_out) {
             given->backend = backend;
+            given->era = given->eras[chain.backend];
             given->record = (struct frame_record){.kind = RECORD_HOLD,
                                                   .age = chain.age,
                                                   .age_s = chain.age_s,
@@ -319,6 +325,7 @@ static bool given_fetch_session(struct replica *replica)
         given->backend =
             session->stamp != 0 ? projection_find(&replica->projection, session->backend) : NULL;
         if (given->backend != NULL) {
+            given->era = given->backend->life.era;
             given->record = (struct frame_record){
                 .kind = RECORD_SESSION, .session = session->key, .stamp = session->stamp};
             return true;
@@ -380,7 +387,7 @@ static bool given_put(struct given_snapshot *given)
     if (given->backend != NULL) {
         given->record.backend = frame_writer_backend(
             given->writer, &(struct frame_backend){.identity = given->backend->identity,
-                                                   .era = given->backend->life.era});
+                                                   .era = given->era});
         if (given->record.backend == UINT32_MAX) {
             return false;
         }
