@@ -155,7 +155,7 @@ bool store_hello_read(struct slice bytes, struct store_hello *out)
         return false;
     }
     for (uint8_t i = 0; i < size[0]; i++) {
-        hello.name[i] = part[i] >= ' ' && part[i] < 0x7f ? (char)part[i] : '?';
+        hello.name[i] = (char)(part[i] >= ' ' && part[i] < 0x7f ? part[i] : '?');
     }
     if (!hello_take(&rest, 2, &size)) {
         return false;

@@ -65,7 +65,7 @@ static void error_write_text(struct slice message, char out[store_error_text_siz
     size = size < store_error_text_size - 1 ? size : store_error_text_size - 1;
     for (size_t i = 0; i < size; i++) {
         uint8_t byte = message.bytes[i];
-        out[i] = byte >= ' ' && byte < 0x7f ? (char)byte : '?';
+        out[i] = (char)(byte >= ' ' && byte < 0x7f ? byte : '?');
     }
     out[size] = '\0';
 }

@@ -28,57 +28,59 @@ static void inbox_leave(struct store_inbox *inbox, struct store_member *member)
 
 // ---- hellos
 
-static struct store_member *inbox_member(struct store_inbox *inbox, uint64_t router,
-                                         uint64_t now_ms)
+// Reads a hello with the key of its sender, or, if the sender is new, with a key made for this.
+// The hello is in `inbox->plain` or in `value`.
+static bool inbox_open_hello(struct store_inbox *inbox, struct slice value, struct seal *seal,
+                             struct store_envelope *envelope, struct store_hello *hello)
 {
-    struct store_member *member = store_members_find(&inbox->members, router);
-
-    if (member != NULL) {
-        return member;
-    }
-    member = store_members_claim(&inbox->members, router, now_ms);
-    if (member != NULL && inbox->options.secret != NULL &&
-        store_envelope_key(inbox->options.secret, inbox->options.cluster, router, &member->seal) !=
-            STATUS_OK) {
-        store_members_release(&inbox->members, member);
-        return NULL;
-    }
-    return member;
+    return store_envelope_read(value, seal, inbox->plain, envelope) &&
+           envelope->kind == STORE_HELLO && store_hello_read(envelope->body, hello);
 }
 
-// True: the router was not heard before.
-static bool inbox_take_hello(struct store_inbox *inbox, struct slice field, struct slice value,
-                             uint64_t now_ms)
+static void inbox_hear(struct store_inbox *inbox, struct store_member *member, uint64_t counter,
+                       const struct store_hello *hello, uint64_t now_ms)
 {
-    struct store_envelope envelope = {0};
-    struct store_hello hello;
+    enum store_news news = store_members_hear(&inbox->members, member, counter, hello, now_ms);
 
-    if (!store_key_read_router(field, &envelope.from)) {
-        inbox->skipped_count++;
-        return false;
-    }
-    if (envelope.from == inbox->options.router) {
-        return false;
-    }
-    struct store_member *member = inbox_member(inbox, envelope.from, now_ms);
-    if (member == NULL) {
-        return false;
-    }
-    if (!store_envelope_read(value, member->seal, inbox->plain, &envelope) ||
-        envelope.kind != STORE_HELLO || !store_hello_read(envelope.body, &hello)) {
-        inbox->skipped_count++;
-        if (member->counter == 0) {
-            store_members_release(&inbox->members, member);
-        }
-        return false;
-    }
-    enum store_news news =
-        store_members_hear(&inbox->members, member, envelope.counter, &hello, now_ms);
+    inbox->crowded_count += news == STORE_NO_ROOM;
+    inbox->heard_count += news == STORE_NEWLY_HEARD || news == STORE_CAME;
     if (news == STORE_CAME) {
         inbox->options.events->came(inbox->options.owner, member->router, member->name,
                                     slice_of(member->hello, member->hello_size));
     }
-    return news == STORE_NEWLY_HEARD || news == STORE_CAME;
+}
+
+// A router gets a place when a hello of it was read, so that values of others cost nobody's place.
+static void inbox_take_hello(struct store_inbox *inbox, uint64_t from, struct slice value,
+                             uint64_t now_ms)
+{
+    struct store_member *member = store_members_find(&inbox->members, from);
+    struct store_envelope envelope = {.from = from};
+    struct store_hello hello;
+    struct seal *seal = NULL;
+    const uint8_t *secret = inbox->options.secret;
+
+    if (member == NULL && secret != NULL &&
+        store_envelope_key(secret, inbox->options.cluster, from, &seal) != STATUS_OK) {
+        return;
+    }
+    if (!inbox_open_hello(inbox, value, member != NULL ? member->seal : seal, &envelope, &hello)) {
+        inbox->skipped_count++;
+        goto out;
+    }
+    if (member == NULL) {
+        member = store_members_claim(&inbox->members, from, now_ms);
+        if (member == NULL) {
+            inbox->crowded_count++;
+            goto out;
+        }
+        member->seal = seal;
+        seal = NULL; // now the member's
+    }
+    inbox_hear(inbox, member, envelope.counter, &hello, now_ms);
+
+out:
+    seal_destroy(&seal);
 }
 
 enum status store_inbox_take_hellos(struct store_inbox *inbox, const struct store_reply *reply,
@@ -89,12 +91,17 @@ enum status store_inbox_take_hellos(struct store_inbox *inbox, const struct stor
     if (store_reply_kind(reply) != STORE_REPLY_ARRAY || store_reply_count(reply) % 2 != 0) {
         return STATUS_MALFORMED;
     }
-    *is_newly_heard = false;
+    uint64_t heard_count = inbox->heard_count;
     for (uint32_t i = 0; i < count && i < store_hello_count_max; i++) {
-        *is_newly_heard |=
-            inbox_take_hello(inbox, store_reply_text(store_reply_at(reply, 2 * i)),
-                             store_reply_text(store_reply_at(reply, 2 * i + 1)), now_ms);
+        uint64_t from = 0;
+        if (!store_key_read_router(store_reply_text(store_reply_at(reply, 2 * i)), &from)) {
+            inbox->skipped_count++;
+        } else if (from != inbox->options.router) {
+            inbox_take_hello(inbox, from, store_reply_text(store_reply_at(reply, 2 * i + 1)),
+                             now_ms);
+        }
     }
+    *is_newly_heard = inbox->heard_count != heard_count;
     return STATUS_OK;
 }
 
@@ -109,10 +116,33 @@ static uint32_t inbox_read_count(uint32_t stream_count)
     return count > 0 ? count : 1;
 }
 
-// The part of `text` behind its first `start` bytes.
+// The bytes that `text` got since it had `start`.
 static struct slice text_since(const struct text *text, size_t start)
 {
     return slice_of(text->bytes + start, text->size - start);
+}
+
+static struct slice inbox_write_key(struct store_inbox *inbox, struct text *text, uint64_t from,
+                                    uint32_t name)
+{
+    size_t start = text->size;
+    store_key_stream(inbox->options.cluster, from, name == STORE_TO_US ? inbox->options.router : 0,
+                     text);
+    return text_since(text, start);
+}
+
+static struct slice inbox_write_position(struct text *text, struct store_position position)
+{
+    size_t start = text->size;
+    text_add_format(text, "%" PRIu64 "-%" PRIu64, position.major, position.minor);
+    return text_since(text, start);
+}
+
+static struct slice inbox_write_number(struct text *text, uint64_t number)
+{
+    size_t start = text->size;
+    text_add_u64(text, number);
+    return text_since(text, start);
 }
 
 uint32_t store_inbox_write_read(struct store_inbox *inbox, uint32_t block_ms,
@@ -121,7 +151,6 @@ uint32_t store_inbox_write_read(struct store_inbox *inbox, uint32_t block_ms,
     struct text text = text_over(inbox->word_space, sizeof(inbox->word_space));
     uint32_t stream_count = inbox->members.there_count * STORE_FEED_COUNT;
     uint32_t count = 0;
-    uint32_t at = 0;
 
     if (stream_count == 0) {
         return 0;
@@ -129,31 +158,20 @@ uint32_t store_inbox_write_read(struct store_inbox *inbox, uint32_t block_ms,
     inbox->read_count = inbox_read_count(stream_count);
     words[count++] = slice_str("XREAD");
     words[count++] = slice_str("COUNT");
-    size_t start = text.size;
-    text_add_u64(&text, inbox->read_count);
-    words[count++] = text_since(&text, start);
+    words[count++] = inbox_write_number(&text, inbox->read_count);
     words[count++] = slice_str("BLOCK");
-    start = text.size;
-    text_add_u64(&text, block_ms);
-    words[count++] = text_since(&text, start);
+    words[count++] = inbox_write_number(&text, block_ms);
     words[count++] = slice_str("STREAMS");
+    uint32_t end = count + stream_count; // of the keys
     for (uint32_t i = 0; i < store_member_count_max; i++) {
         const struct store_member *member = &inbox->members.places[i];
         for (uint32_t f = 0; f < STORE_FEED_COUNT && member->state == STORE_THERE; f++) {
-            ASSERT(at < stream_count);
-            start = text.size;
-            store_key_stream(inbox->options.cluster, member->router,
-                             f == STORE_TO_US ? inbox->options.router : 0, &text);
-            words[count + at] = text_since(&text, start);
-            start = text.size;
-            text_add_format(&text, "%" PRIu64 "-%" PRIu64, member->feeds[f].read.major,
-                            member->feeds[f].read.minor);
-            words[count + stream_count + at] = text_since(&text, start);
-            at++;
+            words[count + stream_count] = inbox_write_position(&text, member->feeds[f].read);
+            words[count++] = inbox_write_key(inbox, &text, member->router, f);
         }
     }
-    ASSERT(at == stream_count && !text.overflow);
-    return count + 2 * stream_count;
+    ASSERT(count == end && !text.overflow);
+    return count + stream_count;
 }
 
 // ---- entries
@@ -288,26 +306,30 @@ static enum status inbox_merge(struct store_inbox *inbox, struct store_member *m
     return STATUS_OK;
 }
 
-// Finds the member and the stream that a key names.
-static bool inbox_find_feed(struct store_inbox *inbox, struct slice key, uint32_t *place,
-                            uint32_t *name)
+// Where the entries of the stream with this key belong; NULL: not to a router that is there.
+static const struct store_reply **inbox_find_feed(struct store_inbox *inbox, struct slice key)
 {
     char space[store_key_size_max];
+    struct text text = text_over(space, sizeof(space));
+    uint64_t from = 0;
 
-    for (uint32_t i = 0; i < store_member_count_max; i++) {
-        const struct store_member *member = &inbox->members.places[i];
-        for (uint32_t f = 0; f < STORE_FEED_COUNT && member->state == STORE_THERE; f++) {
-            struct text text = text_over(space, sizeof(space));
-            store_key_stream(inbox->options.cluster, member->router,
-                             f == STORE_TO_US ? inbox->options.router : 0, &text);
-            if (slice_equal(text_slice(&text), key)) {
-                *place = i;
-                *name = f;
-                return true;
-            }
+    store_key_stream(inbox->options.cluster, inbox->options.router, 0, &text);
+    size_t head_size = text.size - store_router_digits;
+    if (key.size < text.size ||
+        !store_key_read_router(slice_of(key.bytes + head_size, store_router_digits), &from)) {
+        return NULL;
+    }
+    const struct store_member *member = store_members_find(&inbox->members, from);
+    if (member == NULL || member->state != STORE_THERE) {
+        return NULL;
+    }
+    for (uint32_t f = 0; f < STORE_FEED_COUNT; f++) {
+        text.size = 0;
+        if (slice_equal(inbox_write_key(inbox, &text, from, f), key)) {
+            return &inbox->entries[member - inbox->members.places][f];
         }
     }
-    return false;
+    return NULL;
 }
 
 static enum status inbox_sort_streams(struct store_inbox *inbox, const struct store_reply *reply)
@@ -315,15 +337,15 @@ static enum status inbox_sort_streams(struct store_inbox *inbox, const struct st
     memset(inbox->entries, 0, sizeof(inbox->entries));
     for (uint32_t i = 0; i < store_reply_count(reply); i++) {
         const struct store_reply *stream = store_reply_at(reply, i);
-        uint32_t place = 0;
-        uint32_t name = 0;
         if (store_reply_count(stream) != 2 ||
             store_reply_kind(store_reply_at(stream, 1)) != STORE_REPLY_ARRAY) {
             return STATUS_MALFORMED;
         }
         // A router may have left while the read was on its way.
-        if (inbox_find_feed(inbox, store_reply_text(store_reply_at(stream, 0)), &place, &name)) {
-            inbox->entries[place][name] = store_reply_at(stream, 1);
+        const struct store_reply **entries =
+            inbox_find_feed(inbox, store_reply_text(store_reply_at(stream, 0)));
+        if (entries != NULL) {
+            *entries = store_reply_at(stream, 1);
         }
     }
     return STATUS_OK;

@@ -42,6 +42,8 @@ struct store_inbox {
     struct store_inbox_options options;
     struct store_members members;
     uint64_t skipped_count; // values that were foreign or malformed
+    uint64_t heard_count;   // routers that became heard or there
+    uint64_t crowded_count; // hellos of routers for which there was no room
     uint64_t taken_count;   // entries that were new, foreign ones too
     uint32_t read_count;    // entries of a stream asked for by the last read
     const struct store_reply *entries[store_member_count_max][STORE_FEED_COUNT]; // within a call

@@ -33,8 +33,11 @@ enum {
     retry_max_ms = 1000,
     refused_retry_ms = 5000,
     soon_ms = 1,
-    entries_to_all = 500,
-    entries_to_one = 250,
+    // Bytes of frames in a stream, more or less.
+    stream_size_to_all = 16 << 20,
+    stream_size_to_one = 4 << 20,
+    stream_length_max = 8192,
+    entry_extra_size = 128,
     // XADD around a frame: words, lengths, key and id.
     frame_extra_size = 384,
     dns_timeout_ms = 500,
@@ -94,8 +97,10 @@ struct store_link {
     char why[link_error_size];
     uint32_t retry_ms;
     uint32_t unanswered; // frames
+    size_t mean_size[2]; // of frames to all, to one
     uint64_t frames_dropped;
     uint64_t skipped_told;
+    uint64_t crowded_told;
     uint8_t value[store_envelope_size_max];
 };
 
@@ -253,6 +258,18 @@ static struct slice store_seal(struct store_link *link, enum store_kind kind, ui
     return slice_of(link->value, size);
 }
 
+// The number of entries to keep: a stream is bounded by its length only, so the length follows the
+// size of frames.  Of the largest frames it is 510 to all and 127 to one.
+static uint32_t store_stream_length(struct store_link *link, uint64_t to, size_t frame_size)
+{
+    size_t *mean = &link->mean_size[to != 0];
+    size_t size_max = to == 0 ? stream_size_to_all : stream_size_to_one;
+
+    *mean = *mean - *mean / 8 + frame_size / 8;
+    size_t length = size_max / (*mean + entry_extra_size);
+    return length < stream_length_max ? (uint32_t)length : stream_length_max;
+}
+
 // An entry of our stream to all, or to one router.  Its id is the counter of its value.
 static bool store_add(struct store_link *link, enum store_kind kind, uint64_t to, struct slice body)
 {
@@ -268,7 +285,7 @@ static bool store_add(struct store_link *link, enum store_kind kind, uint64_t to
     }
     store_key_stream(link->cluster, link->options.router, to, &key);
     (void)snprintf(id, sizeof(id), "%" PRIu64 "-0", link->counter);
-    (void)snprintf(length, sizeof(length), "%u", to == 0 ? entries_to_all : entries_to_one);
+    (void)snprintf(length, sizeof(length), "%u", store_stream_length(link, to, body.size));
     struct slice words[] = {
         slice_str("XADD"), text_slice(&key), slice_str("MAXLEN"), slice_str("~"),
         slice_str(length), slice_str(id),    slice_str("b"),      value,
@@ -625,6 +642,12 @@ static void store_tick(struct timer *timer)
         link->skipped_told = link->inbox.skipped_count;
         log_warn_seldom(0, "cluster: store %s: skipped values that no router of cluster %s wrote",
                         link->name, link->cluster);
+    }
+    if (link->inbox.crowded_count != link->crowded_told) {
+        link->crowded_told = link->inbox.crowded_count;
+        log_warn_seldom(0,
+                        "cluster: store %s: more than %d routers are in cluster %s; ignored some",
+                        link->name, link_peer_count_max + 1, link->cluster);
     }
     store_tell(link);
 }

@@ -11,8 +11,9 @@
 // Two connections, since XREAD blocks one of them.  Every 250 ms the writer puts a hello with a
 // growing counter and reads those of the others (store_members.h).  A frame to all is an entry of
 // our stream; a frame to one router is an entry of a stream for it alone.  Streams are cut at about
-// 500 and 250 entries, and every key expires a minute after the last write, so a dead cluster
-// leaves nothing.  With a secret all values are sealed (store_envelope.h).
+// 16 MiB to all, 4 MiB to one, and 8192 entries; a reader that falls further behind loses frames.
+// Every key expires a minute after the last write, so a dead cluster leaves nothing.  With a secret
+// all values are sealed (store_envelope.h).
 //
 // Commands: HELLO or AUTH, SELECT, HSET, HGETALL, HDEL, XADD, XREAD, PEXPIRE, DEL.  No scripts,
 // transactions or consumer groups, so Redis 5 and later and Valkey do.

@@ -35,6 +35,12 @@ void store_members_release(struct store_members *members, struct store_member *m
     *member = (struct store_member){0};
 }
 
+// Whether the absent router `a` is to go before `b`.
+static bool member_goes_first(const struct store_member *a, const struct store_member *b)
+{
+    return a->was_there != b->was_there ? !a->was_there : a->heard_ms < b->heard_ms;
+}
+
 struct store_member *store_members_claim(struct store_members *members, uint64_t router,
                                          uint64_t now_ms)
 {
@@ -47,7 +53,7 @@ struct store_member *store_members_claim(struct store_members *members, uint64_t
             best = place;
             break;
         }
-        if (place->state == STORE_ABSENT && (best == NULL || place->heard_ms < best->heard_ms)) {
+        if (place->state == STORE_ABSENT && (best == NULL || member_goes_first(place, best))) {
             best = place;
         }
     }
@@ -100,6 +106,7 @@ enum store_news store_members_hear(struct store_members *members, struct store_m
             return STORE_NO_ROOM;
         }
         member->state = STORE_THERE;
+        member->was_there = true;
         member->bytes_in = 0;
         member->bytes_out = 0;
         members->there_count++;

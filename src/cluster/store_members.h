@@ -51,6 +51,7 @@ struct store_member {
     uint64_t counter;  // of the newest hello; 0: none was read
     uint64_t heard_ms; // when the counter grew last, or a frame came
     uint64_t first_ms; // when the place was taken
+    bool was_there;
     bool is_told;      // the removal from the store was asked for
     struct seal *seal; // NULL: plain
     char name[link_name_size];
@@ -75,7 +76,8 @@ void store_members_fini(struct store_members *members);
 struct store_member *store_members_find(struct store_members *members, uint64_t router);
 
 // A place for a router that is not known: a free one, or that of the absent router that has been
-// silent for longest.  NULL: all are heard or there.
+// silent for longest, one that was never there first.  A forgotten router's old hellos count as new
+// again, so routers that knew us are kept for as long as possible.  NULL: all are heard or there.
 struct store_member *store_members_claim(struct store_members *members, uint64_t router,
                                          uint64_t now_ms);
 

@@ -167,13 +167,14 @@ size_t frame_writer_end(struct frame_writer *writer, const struct frame_head *he
     return frame.size;
 }
 
-size_t frame_write_ask(uint64_t space, uint64_t number, uint8_t out[frame_size_max])
+size_t frame_write_ask(uint64_t space, uint64_t number, uint32_t part, uint8_t out[frame_size_max])
 {
     struct wire_writer frame = wire_writer_over(out, frame_size_max);
     wire_put_byte(&frame, frame_version);
     wire_put_byte(&frame, FRAME_ASK);
     wire_put_word(&frame, space);
     wire_put_varint(&frame, number);
+    wire_put_varint(&frame, part);
     return frame.size;
 }
 
@@ -187,6 +188,7 @@ bool frame_read_head(struct wire_reader *reader, struct frame_head *head)
     head->space = wire_take_word(reader);
     head->sequence = wire_take_varint(reader);
     if (kind == FRAME_ASK) {
+        head->part = wire_take_count(reader, UINT32_MAX);
         return !reader->is_bad;
     }
     if (kind != FRAME_BATCH && kind != FRAME_SNAPSHOT) {

@@ -44,7 +44,7 @@ struct frame_head {
     uint64_t sequence; // batch: its number, from 1; ask and snapshot: number of the question
     uint64_t position; // batch, snapshot: where the sender's window ended before it
     uint32_t bits;     // of that window
-    uint32_t part;     // snapshot: from 0
+    uint32_t part;     // snapshot: from 0; ask: so many have come
     bool is_last;      // snapshot
     bool is_whole; // likewise, with the last part: its giver believes what it may of all backends
     uint32_t backend_count;
@@ -131,5 +131,5 @@ bool frame_read_head(struct wire_reader *reader, struct frame_head *head);
 bool frame_read_record(struct wire_reader *reader, const struct frame_head *head,
                        struct key_window *window, uint64_t *keys, struct frame_record *out);
 
-// A question for a snapshot.
-size_t frame_write_ask(uint64_t space, uint64_t number, uint8_t out[frame_size_max]);
+// A question for a snapshot, and then the word that so many parts of it have come.
+size_t frame_write_ask(uint64_t space, uint64_t number, uint32_t part, uint8_t out[frame_size_max]);

@@ -609,10 +609,7 @@ void replica_take(struct replica *replica, uint64_t router, struct slice frame)
         replica_take_batch(replica, peer, &head, &reader);
         break;
     case FRAME_ASK:
-        if (head.sequence > peer->answered) {
-            peer->asked = head.sequence;
-            key_window_forget(&replica->window); // it may lack some of our keys
-        }
+        replica_take_ask(replica, peer, &head);
         break;
     case FRAME_SNAPSHOT:
         replica_take_snapshot(replica, peer, &head, &reader);

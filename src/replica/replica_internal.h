@@ -45,7 +45,9 @@ struct asked_snapshot {
     uint64_t number;
     uint64_t at_ms;
     uint64_t moved_ms; // when a part came last
+    uint64_t told_ms;  // when we last said how many have come
     uint32_t part;     // that comes next
+    uint32_t told;     // so many have come, as we said last
     struct key_window window;
     struct frame_backend covers[frame_cover_max]; // router and sequence
     uint32_t cover_count;
@@ -57,7 +59,8 @@ struct given_snapshot {
     struct index_snapshot *snapshot; // NULL: none
     uint64_t router;
     uint64_t number;
-    uint32_t part;
+    uint32_t part; // that goes next
+    uint32_t come; // so many have come, as the asker says
     struct key_window window;
     struct frame_writer *writer;
     struct frame_backend covers[frame_cover_max];
@@ -99,6 +102,7 @@ void replica_take_record(struct replica *replica, struct peer *peer, const struc
                          const struct frame_record *record);
 
 void replica_pump_snapshots(struct replica *replica);
+void replica_take_ask(struct replica *replica, struct peer *peer, const struct frame_head *head);
 void replica_take_snapshot(struct replica *replica, struct peer *peer,
                            const struct frame_head *head, struct wire_reader *reader);
 void replica_take_cover(struct replica *replica, const struct frame_record *record);

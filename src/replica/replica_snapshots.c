@@ -4,6 +4,7 @@
 //
 //     asker   ask 7 ------------------->  giver: scans its index
 //             <------------- part 0, 1 ...  as fast as the queue to the asker has room
+//             ask 7, 2 parts have come -->  and at most parts_ahead beyond these
 //             <------- last part, with what it covers: router B up to batch 120, ...
 //
 // A gap in the batches of a router is mended by the snapshot of any router that had them all.
@@ -18,6 +19,8 @@ enum {
     ask_again_ms = 1000,   // at the earliest, and
     ask_again_factor = 10, // so many times as long as the last one took
     frames_a_pump = 8,
+    parts_ahead = 64, // 2 MiB: a store keeps no more for a router that reads slowly
+    tell_again_ms = 500,
 };
 
 enum give_stage { GIVE_CHAINS, GIVE_SESSIONS, GIVE_COVERS, GIVE_DONE };
@@ -60,13 +63,34 @@ static void asked_fail(struct replica *replica)
     asked_close(replica);
 }
 
+// Asks, or says how many parts have come.  False: the frame was dropped.
+static bool asked_send(struct replica *replica)
+{
+    struct asked_snapshot *asked = &replica->asked;
+    size_t size =
+        frame_write_ask(replica->options.space, asked->number, asked->part, replica->frame);
+    asked->told = asked->part;
+    asked->told_ms = now_of(replica);
+    return replica->options.sink->send(replica->options.owner, asked->router,
+                                       slice_of(replica->frame, size));
+}
+
+static void asked_go_on(struct replica *replica)
+{
+    const struct asked_snapshot *asked = &replica->asked;
+    uint64_t now_ms = now_of(replica);
+    if (now_ms >= asked->moved_ms + stalled_ms) {
+        asked_fail(replica);
+    } else if (asked->part != asked->told || now_ms >= asked->told_ms + tell_again_ms) {
+        (void)asked_send(replica); // it is told again soon
+    }
+}
+
 static void replica_ask(struct replica *replica)
 {
     uint64_t now_ms = now_of(replica);
     if (replica->asked.router != 0) {
-        if (now_ms >= replica->asked.moved_ms + stalled_ms) {
-            asked_fail(replica);
-        }
+        asked_go_on(replica);
         return;
     }
     struct peer *giver = now_ms >= replica->next_ask_ms ? replica_choose_giver(replica) : NULL;
@@ -80,9 +104,7 @@ static void replica_ask(struct replica *replica)
     giver->asked_ms = now_ms;
     replica->projection.is_behind = false;
     replica->status.snapshots_asked++;
-    size_t size = frame_write_ask(replica->options.space, replica->question, replica->frame);
-    if (!replica->options.sink->send(replica->options.owner, giver->router,
-                                     slice_of(replica->frame, size))) {
+    if (!asked_send(replica)) {
         asked_fail(replica);
     }
 }
@@ -200,6 +222,18 @@ void replica_drop_snapshots(struct replica *replica)
 {
     given_close(replica);
     asked_close(replica);
+}
+
+void replica_take_ask(struct replica *replica, struct peer *peer, const struct frame_head *head)
+{
+    struct given_snapshot *given = &replica->given;
+    if (given->snapshot != NULL && given->router == peer->router &&
+        given->number == head->sequence) {
+        given->come = head->part > given->come ? head->part : given->come;
+    } else if (head->sequence > peer->answered) {
+        peer->asked = head->sequence;
+        key_window_forget(&replica->window); // it may lack some of our keys
+    }
 }
 
 static void given_list_backends(struct replica *replica)
@@ -369,9 +403,10 @@ static void replica_give(struct replica *replica)
             given_close(replica);
         }
     }
-    for (uint32_t i = 0; i < frames_a_pump && given->snapshot != NULL &&
-                         replica->options.sink->room(replica->options.owner, given->router) >=
-                             2 * (size_t)frame_size_max;
+    for (uint32_t i = 0;
+         i < frames_a_pump && given->snapshot != NULL && given->part < given->come + parts_ahead &&
+         replica->options.sink->room(replica->options.owner, given->router) >=
+             2 * (size_t)frame_size_max;
          i++) {
         given_send_part(replica);
     }

@@ -166,8 +166,11 @@ static inline void redis_exec(const struct redis_server *server)
     for (uint32_t i = 0; i < server->word_count; i++) {
         words[count++] = server->words[i];
     }
-    words[count] = NULL;
-    execv("/usr/bin/redis-server", (char *const *)(uintptr_t)words);
+    char **copies = calloc(count + 1, sizeof(*copies)); // as execv wants them: not const
+    for (uint32_t i = 0; i < count; i++) {
+        copies[i] = strdup(words[i]);
+    }
+    execv("/usr/bin/redis-server", copies);
     _exit(127);
 }
 

@@ -397,6 +397,15 @@ static const char *key_of(uint32_t from, int to)
     return text;
 }
 
+static void check_foreign_entries(const char *id, const char *fields)
+{
+    (void)redis_ask(&server, "XADD %s %s %s", key_of(0, -1), id, fields);
+    (void)redis_ask(&server, "XADD %s %s %s", key_of(0, 1), id, fields);
+    TURN_UNTIL(is_frame_through(0, 1));
+    uint32_t before = scene.nodes[1].frame_count;
+    TURN_UNTIL((scene_send(0, 1), loop_turn(scene.loop, 5), scene.nodes[1].frame_count > before));
+}
+
 TEST(garbage_of_a_third_party_is_skipped_and_removed)
 {
     if (!begin(2)) {
@@ -410,16 +419,9 @@ TEST(garbage_of_a_third_party_is_skipped_and_removed)
     TURN_UNTIL(store_link_skipped(scene.nodes[0].link) >= 3);
     CHECK_EQ(scene.nodes[0].came_count, 1);
     // Ids far above ours, entries of other forms, and the highest id of all.
-    const char *const ids[] = {"*", "*", "18446744073709551615-18446744073709551615"};
-    const char *const fields[] = {"b nothing", "a b c d", "b x"};
-    for (size_t i = 0; i < ARRAY_COUNT(ids); i++) {
-        (void)redis_ask(&server, "XADD %s %s %s", key_of(0, -1), ids[i], fields[i]);
-        (void)redis_ask(&server, "XADD %s %s %s", key_of(0, 1), ids[i], fields[i]);
-        TURN_UNTIL(is_frame_through(0, 1));
-        uint32_t before = scene.nodes[1].frame_count;
-        TURN_UNTIL(
-            (scene_send(0, 1), loop_turn(scene.loop, 5), scene.nodes[1].frame_count > before));
-    }
+    check_foreign_entries("*", "b nothing");
+    check_foreign_entries("*", "a b c d");
+    check_foreign_entries("18446744073709551615-18446744073709551615", "b x");
     // Keys of another type.
     (void)redis_ask(&server, "SET %s x", key_of(0, -1));
     (void)redis_ask(&server, "SET %s x", key_of(0, 1));

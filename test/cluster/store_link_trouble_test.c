@@ -50,6 +50,39 @@ TEST(a_new_link_tries_every_command_before_it_is_up)
     end();
 }
 
+static void check_patience(const char *error, const char *command)
+{
+    char reply[128];
+    char expected[192];
+    begin("");
+    scene_open(0);
+    TURN_UNTIL(scene_is_up(0));
+    snprintf(reply, sizeof(reply), "-%s\r\n", error);
+    fake_reply(&fake, command, reply);
+    if (strcmp(command, "XREAD") == 0 || strcmp(command, "XADD") == 0) {
+        fake_reply(&fake, "HSET", reply); // alone, the link uses neither
+        command = "HSET";
+    }
+    TURN_UNTIL(!scene_is_up(0));
+    snprintf(expected, sizeof(expected), "%s: %s",
+             strcmp(command, "PEXPIRE") == 0 ? "PEXPIRE, DEL or HDEL" : command, error);
+    CHECK_STR(why(), expected);
+    uint32_t rounds = fake_count(&fake, "HGETALL");
+    for (int k = 0; k < 20; k++) {
+        clock_push_ms(100);
+        loop_turn(scene.loop, 1);
+        loop_turn(scene.loop, 1);
+    }
+    CHECK(fake_count(&fake, "HGETALL") - rounds <= 4); // one a second
+    CHECK(!scene_is_up(0));
+    fake_clear(&fake);
+    TURN_UNTIL((clock_push_ms(50), scene_is_up(0)));
+    CHECK_EQ(fake.accepted_count, 2);
+    CHECK_EQ(scene_log_count("lost: "), 1);
+    CHECK_EQ(scene_log_count("connected"), 2);
+    end();
+}
+
 TEST(a_store_that_needs_time_keeps_its_connections)
 {
     static const char *const errors[] = {
@@ -65,37 +98,21 @@ TEST(a_store_that_needs_time_keeps_its_connections)
     };
     static const char *const commands[] = {"HSET", "HGETALL", "XADD", "XREAD", "PEXPIRE"};
     for (size_t i = 0; i < ARRAY_COUNT(errors); i++) {
-        char reply[128];
-        char expected[192];
-        const char *command = commands[i % ARRAY_COUNT(commands)];
-        begin("");
-        scene_open(0);
-        TURN_UNTIL(scene_is_up(0));
-        snprintf(reply, sizeof(reply), "-%s\r\n", errors[i]);
-        fake_reply(&fake, command, reply);
-        if (strcmp(command, "XREAD") == 0 || strcmp(command, "XADD") == 0) {
-            fake_reply(&fake, "HSET", reply); // alone, the link uses neither
-            command = "HSET";
-        }
-        TURN_UNTIL(!scene_is_up(0));
-        snprintf(expected, sizeof(expected), "%s: %s",
-                 strcmp(command, "PEXPIRE") == 0 ? "PEXPIRE, DEL or HDEL" : command, errors[i]);
-        CHECK_STR(why(), expected);
-        uint32_t rounds = fake_count(&fake, "HGETALL");
-        for (int k = 0; k < 20; k++) {
-            clock_push_ms(100);
-            loop_turn(scene.loop, 1);
-            loop_turn(scene.loop, 1);
-        }
-        CHECK(fake_count(&fake, "HGETALL") - rounds <= 4); // one a second
-        CHECK(!scene_is_up(0));
-        fake_clear(&fake);
-        TURN_UNTIL((clock_push_ms(50), scene_is_up(0)));
-        CHECK_EQ(fake.accepted_count, 2);
-        CHECK_EQ(scene_log_count("lost: "), 1);
-        CHECK_EQ(scene_log_count("connected"), 2);
-        end();
+        check_patience(errors[i], commands[i % ARRAY_COUNT(commands)]);
     }
+}
+
+static void check_relocation(const char *error)
+{
+    begin("");
+    scene_open(0);
+    TURN_UNTIL(scene_is_up(0));
+    fake_set(&fake, (struct fake_rule){.command = "HSET", .reply = error, .times = 2});
+    TURN_UNTIL(!scene_is_up(0));
+    TURN_UNTIL(scene_is_up(0));
+    CHECK_EQ(fake.accepted_count, 6);
+    CHECK_EQ(scene_log_count("lost: "), 1);
+    end();
 }
 
 TEST(a_replica_or_a_lost_master_is_left_and_tried_again)
@@ -105,15 +122,7 @@ TEST(a_replica_or_a_lost_master_is_left_and_tried_again)
         "-MASTERDOWN Link with MASTER is down\r\n",
     };
     for (size_t i = 0; i < ARRAY_COUNT(errors); i++) {
-        begin("");
-        scene_open(0);
-        TURN_UNTIL(scene_is_up(0));
-        fake_set(&fake, (struct fake_rule){.command = "HSET", .reply = errors[i], .times = 2});
-        TURN_UNTIL(!scene_is_up(0));
-        TURN_UNTIL(scene_is_up(0));
-        CHECK_EQ(fake.accepted_count, 6);
-        CHECK_EQ(scene_log_count("lost: "), 1);
-        end();
+        check_relocation(errors[i]);
     }
 }
 
@@ -147,6 +156,25 @@ TEST(a_moved_slot_is_followed_and_a_wrong_hint_is_forgotten)
     end();
 }
 
+static void check_refusal(const char *error)
+{
+    begin("");
+    fake_reply(&fake, "HSET", error);
+    scene_open(0);
+    TURN_UNTIL(scene_log_count("lost: HSET: NO") + scene_log_count("lost: HSET: WRONG") == 1);
+    uint32_t accepted = fake.accepted_count;
+    for (int k = 0; k < 42; k++) {
+        clock_push_ms(100);
+        loop_turn(scene.loop, 1);
+    }
+    CHECK_EQ(fake.accepted_count, accepted);
+    TURN_UNTIL((clock_push_ms(50), fake.accepted_count > accepted));
+    fake_clear(&fake);
+    TURN_UNTIL((clock_push_ms(50), scene_is_up(0)));
+    CHECK_EQ(scene_log_count("lost: "), 1);
+    end();
+}
+
 TEST(a_refusal_is_tried_again_after_five_seconds)
 {
     static const char *const errors[] = {
@@ -155,21 +183,7 @@ TEST(a_refusal_is_tried_again_after_five_seconds)
         "-NOPERM this user has no permissions to run the 'hset' command\r\n",
     };
     for (size_t i = 0; i < ARRAY_COUNT(errors); i++) {
-        begin("");
-        fake_reply(&fake, "HSET", errors[i]);
-        scene_open(0);
-        TURN_UNTIL(scene_log_count("lost: HSET: NO") + scene_log_count("lost: HSET: WRONG") == 1);
-        uint32_t accepted = fake.accepted_count;
-        for (int k = 0; k < 42; k++) {
-            clock_push_ms(100);
-            loop_turn(scene.loop, 1);
-        }
-        CHECK_EQ(fake.accepted_count, accepted);
-        TURN_UNTIL((clock_push_ms(50), fake.accepted_count > accepted));
-        fake_clear(&fake);
-        TURN_UNTIL((clock_push_ms(50), scene_is_up(0)));
-        CHECK_EQ(scene_log_count("lost: "), 1);
-        end();
+        check_refusal(errors[i]);
     }
 }
 
@@ -188,6 +202,21 @@ TEST(a_server_without_hello_gets_auth_and_select)
     end();
 }
 
+static void check_silence(const char *reply)
+{
+    begin(":secretword@");
+    fake_reply(&fake, "HELLO", "-ERR unknown command 'HELLO'\r\n");
+    fake_reply(&fake, "AUTH", reply);
+    scene_open(0);
+    TURN_UNTIL(scene_log_count("lost: AUTH: ") == 1);
+    fake_clear(&fake);
+    fake_reply(&fake, "HSET", "-WRONG secretword\r\n");
+    TURN_UNTIL((clock_push_ms(100), strstr(why(), "HSET: ") != NULL));
+    CHECK(strstr(scene_log(), "secretword") == NULL);
+    CHECK(strstr(why(), "secretword") == NULL);
+    end();
+}
+
 TEST(the_password_is_in_no_log_line_and_no_status)
 {
     static const char *const replies[] = {
@@ -196,18 +225,23 @@ TEST(the_password_is_in_no_log_line_and_no_status)
         "-ERR unknown command `AUTH`, with args beginning with: `secretword`\r\n",
     };
     for (size_t i = 0; i < ARRAY_COUNT(replies); i++) {
-        begin(":secretword@");
-        fake_reply(&fake, "HELLO", "-ERR unknown command 'HELLO'\r\n");
-        fake_reply(&fake, "AUTH", replies[i]);
-        scene_open(0);
-        TURN_UNTIL(scene_log_count("lost: AUTH: ") == 1);
-        fake_clear(&fake);
-        fake_reply(&fake, "HSET", "-WRONG secretword\r\n");
-        TURN_UNTIL((clock_push_ms(100), strstr(why(), "HSET: ") != NULL));
-        CHECK(strstr(scene_log(), "secretword") == NULL);
-        CHECK(strstr(why(), "secretword") == NULL);
-        end();
+        check_silence(replies[i]);
     }
+}
+
+static void check_dishonest(const char *command, const char *reply, const char *reason)
+{
+    begin("");
+    fake_set(&fake, (struct fake_rule){.command = command, .reply = reply, .times = 3});
+    scene_open(0);
+    TURN_UNTIL((clock_push_ms(10), scene_is_up(0)));
+    if (reason != NULL) {
+        char expected[128];
+        snprintf(expected, sizeof(expected), "lost: %s\n", reason);
+        CHECK_EQ(scene_log_count(expected), 1);
+    }
+    CHECK(scene_log_count("lost: ") <= 1);
+    end();
 }
 
 TEST(replies_that_no_honest_store_sends_cost_the_connection_only)
@@ -231,18 +265,7 @@ TEST(replies_that_no_honest_store_sends_cost_the_connection_only)
         {"XREAD", "$2000000000\r\n", "a reply is too large"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        begin("");
-        fake_set(&fake, (struct fake_rule){
-                            .command = rows[i].command, .reply = rows[i].reply, .times = 3});
-        scene_open(0);
-        TURN_UNTIL((clock_push_ms(10), scene_is_up(0)));
-        if (rows[i].why != NULL) {
-            char expected[128];
-            snprintf(expected, sizeof(expected), "lost: %s\n", rows[i].why);
-            CHECK_EQ(scene_log_count(expected), 1);
-        }
-        CHECK(scene_log_count("lost: ") <= 1);
-        end();
+        check_dishonest(rows[i].command, rows[i].reply, rows[i].why);
     }
 }
 

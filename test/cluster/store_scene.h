@@ -9,6 +9,7 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -109,6 +110,7 @@ static inline void scene_begin(const char *url)
     memset(&scene, 0, sizeof(scene));
     ASSERT(loop_create(&scene.loop) == STATUS_OK);
     scene.url = url;
+    ASSERT(signal(SIGPIPE, SIG_IGN) != SIG_ERR); // as the program does
     fflush(NULL);
     scene.log = memfd_create("log", MFD_CLOEXEC);
     scene.saved_log = dup(STDERR_FILENO);

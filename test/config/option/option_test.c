@@ -155,7 +155,7 @@ TEST(two_rows_share_a_field_only_as_a_secret_and_its_file)
         CHECK(twin == NULL || twin->kind == &config_kind_secret_file);
         count += twin != NULL;
     }
-    CHECK_EQ(count, 3);
+    CHECK_EQ(count, 5);
 }
 
 static bool is_number(const struct config_option *row)
