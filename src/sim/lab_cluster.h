@@ -48,7 +48,7 @@ struct lab_cluster {
     struct rng losses;
 };
 
-// `options` are those of router 0, at `now_us`.  False when memory is short; owes _close in any case.
+// `options` are those of router 0.  False when memory is short; the caller owes _close in any case.
 bool lab_cluster_open(struct lab_cluster *cluster, const struct lab_sharing *sharing,
                       const struct lab_router_options *options, uint64_t now_us);
 void lab_cluster_close(struct lab_cluster *cluster);

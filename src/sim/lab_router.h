@@ -72,8 +72,8 @@ uint64_t lab_router_id(uint32_t number);
 bool lab_router_open(struct lab_router *router, const struct lab_router_options *options);
 void lab_router_close(struct lab_router *router);
 
-// Adds the backend of the next slot.  Changes of the fleet take effect with _publish; both are false
-// when memory is short.
+// Adds the backend of the next slot.  Changes of the fleet take effect with _publish.  Both are
+// false when memory is short.
 bool lab_router_join(struct lab_router *router);
 void lab_router_leave(struct lab_router *router, uint32_t slot);
 bool lab_router_publish(struct lab_router *router);
