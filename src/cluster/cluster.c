@@ -40,12 +40,6 @@ struct waiting_settings {
     bool is_new[SETTING_COUNT];
 };
 
-// How often its speeds had been measured when we last told of them.
-struct told_speed {
-    unsigned prefill;
-    unsigned step;
-};
-
 struct cluster {
     struct cluster_options options;
     struct thread *thread;
@@ -59,8 +53,8 @@ struct cluster {
     struct backend **by_slot;
     uint32_t slot_count;
     uint64_t shown_ms;
-    uint64_t speeds_ms;             // when speeds were told last
-    struct told_speed *told_speeds; // by slot
+    uint64_t speeds_ms;            // when speeds were told last
+    struct load_told *told_speeds; // by slot
     uint64_t router;
     char name[link_name_size];
     struct mutex lock; // for what follows
@@ -151,13 +145,12 @@ static void cluster_take_setting(void *owner, uint32_t slot, enum setting_field 
     mutex_unlock(&cluster->lock);
 }
 
-static void cluster_hear_speed(void *owner, uint32_t slot, const struct record_speed *speed)
+static void cluster_hear_speed(void *owner, uint32_t slot, float prefill_ms, float step_ms)
 {
     struct cluster *cluster = owner;
     struct backend *backend = cluster->by_slot[slot];
     if (backend != NULL) {
-        load_hear_speed(&backend->load, (float)speed->prefill_ns / 1e6F,
-                        (float)speed->step_ns / 1e6F, loop_now_us(cluster->loop));
+        load_hear_speed(&backend->load, prefill_ms, step_ms, loop_now_us(cluster->loop));
     }
 }
 
@@ -258,30 +251,11 @@ static void cluster_follow_fleet(struct cluster *cluster)
     reclaim_announce(reclaim, cluster->options.reader, epoch);
 }
 
-static uint64_t nanoseconds(float ms)
-{
-    return ms > 0 && ms < 1e6F ? (uint64_t)(ms * 1e6F) : 0;
-}
-
-// Only speeds that this router has measured itself, so that none comes back to where it was measured.
 static void cluster_tell_speed(struct cluster *cluster, const struct backend *backend)
 {
-    const struct load *load = &backend->load;
-    struct told_speed *told = &cluster->told_speeds[backend->slot];
-    struct told_speed now = {
-        .prefill = atomic_load_explicit(&load->prefill_measured, memory_order_relaxed),
-        .step = atomic_load_explicit(&load->step_measured, memory_order_relaxed),
-    };
-    struct record_speed speed = {0};
-    if (now.prefill != told->prefill) {
-        speed.prefill_ns =
-            nanoseconds(atomic_load_explicit(&load->prefill_ms, memory_order_relaxed));
-    }
-    if (now.step != told->step) {
-        speed.step_ns = nanoseconds(atomic_load_explicit(&load->step_ms, memory_order_relaxed));
-    }
-    *told = now;
-    replica_tell_speed(cluster->replica, backend->identity, &speed);
+    struct load_speeds speeds =
+        load_take_measured(&backend->load, &cluster->told_speeds[backend->slot]);
+    replica_tell_speed(cluster->replica, backend->identity, speeds.prefill_ms, speeds.step_ms);
 }
 
 static void cluster_tell_settings(struct cluster *cluster)
@@ -437,7 +411,7 @@ static enum status cluster_open(struct cluster *cluster, char error[cluster_erro
 
     cluster->slot_count = knowledge_backend_count_max(knowledge);
     cluster->by_slot = calloc(cluster->slot_count, sizeof(struct backend *));
-    cluster->told_speeds = calloc(cluster->slot_count, sizeof(struct told_speed));
+    cluster->told_speeds = calloc(cluster->slot_count, sizeof(struct load_told));
     cluster->ours = calloc(cluster->slot_count, sizeof(struct waiting_settings));
     cluster->theirs = calloc(cluster->slot_count, sizeof(struct waiting_settings));
     if (cluster->by_slot == NULL || cluster->told_speeds == NULL || cluster->ours == NULL ||

@@ -274,9 +274,22 @@ void load_end(struct load *load, struct load_request *request)
     SUB(&load->requests, 1);
 }
 
+struct load_speeds load_take_measured(const struct load *load, struct load_told *told)
+{
+    struct load_told now = {.prefill = LOAD(&load->prefill_measured),
+                            .step = LOAD(&load->step_measured)};
+    struct load_speeds speeds = {
+        .prefill_ms = now.prefill != told->prefill ? LOAD(&load->prefill_ms) : 0,
+        .step_ms = now.step != told->step ? LOAD(&load->step_ms) : 0,
+    };
+    *told = now;
+    return speeds;
+}
+
 void load_hear_speed(struct load *load, float prefill_ms, float step_ms, uint64_t now_us)
 {
-    // Ours may be stale, because we avoid a backend that was slow: then the fresh one takes its place.
+    // Ours may be stale, because we avoid a backend that was slow: then the fresh one takes its
+    // place.
     uint32_t now_ms = (uint32_t)(now_us / 1000);
     bool is_stale = load_age_ms(&load->prefill_at_ms, now_ms) > load_stale_ms;
     struct learner prefill = prefill_learner(load, is_stale ? prefill_ms : 0);

@@ -171,6 +171,20 @@ void load_set_others(struct load *load, const struct load_others *others);
 void load_note_begun(struct load *load, uint64_t requests, uint64_t uncached_tokens,
                      uint64_t now_ms);
 
+// How many samples there were when other routers were told last.
+struct load_told {
+    unsigned prefill;
+    unsigned step;
+};
+
+// Speeds of which this router itself has had samples since then, in ms; 0: none.  Only these go to
+// other routers, so that no speed comes back to where it was measured.
+struct load_speeds {
+    float prefill_ms;
+    float step_ms;
+};
+struct load_speeds load_take_measured(const struct load *load, struct load_told *told);
+
 // Another router has measured these speeds, in ms; 0: none.  They count as one sample of ours, and
 // take the place of a speed that has had no sample lately.
 void load_hear_speed(struct load *load, float prefill_ms, float step_ms, uint64_t now_us);

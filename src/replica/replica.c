@@ -283,13 +283,24 @@ void replica_set(struct replica *replica, uint64_t identity, enum setting_field 
     }
 }
 
-void replica_tell_speed(struct replica *replica, uint64_t identity,
-                        const struct record_speed *speed)
+// 0 also for speeds that no engine has.
+static uint64_t speed_in_ns(float ms)
+{
+    return ms > 0 && ms < 1e6F ? (uint64_t)(ms * 1e6F) : 0;
+}
+
+static float speed_in_ms(uint64_t ns)
+{
+    return ns < UINT64_C(1) << 40 ? (float)ns / 1e6F : 0;
+}
+
+void replica_tell_speed(struct replica *replica, uint64_t identity, float prefill_ms, float step_ms)
 {
     const struct shared_backend *backend = projection_find(&replica->projection, identity);
-    if (backend != NULL && (speed->prefill_ns > 0 || speed->step_ns > 0)) {
-        replica_tell(replica, backend,
-                     (struct frame_record){.kind = RECORD_SPEED, .speed = *speed});
+    struct record_speed speed = {.prefill_ns = speed_in_ns(prefill_ms),
+                                 .step_ns = speed_in_ns(step_ms)};
+    if (backend != NULL && (speed.prefill_ns > 0 || speed.step_ns > 0)) {
+        replica_tell(replica, backend, (struct frame_record){.kind = RECORD_SPEED, .speed = speed});
     }
 }
 
@@ -570,7 +581,9 @@ void replica_take_record(struct replica *replica, struct peer *peer, const struc
     case RECORD_SPEED:
         backend = backend_of_record(replica, head, record);
         if (backend != NULL && backend->slot != no_slot) {
-            replica->options.sink->speed(replica->options.owner, backend->slot, &record->speed);
+            replica->options.sink->speed(replica->options.owner, backend->slot,
+                                         speed_in_ms(record->speed.prefill_ns),
+                                         speed_in_ms(record->speed.step_ns));
         }
         break;
     case RECORD_COVER:

@@ -60,8 +60,8 @@ struct replica_sink {
     void (*arrivals)(void *owner, uint64_t pool, float per_ms);
     // Another router has learned or was told this about it.
     void (*setting)(void *owner, uint32_t slot, enum setting_field field, uint64_t value);
-    // Another router has measured these speeds of it.
-    void (*speed)(void *owner, uint32_t slot, const struct record_speed *speed);
+    // Another router has measured these speeds of it; 0: it has not.
+    void (*speed)(void *owner, uint32_t slot, float prefill_ms, float step_ms);
     // A frame to one router, or to all (`to` 0).  False: it was dropped, at least for one.
     bool (*send)(void *owner, uint64_t to, struct slice frame);
     // Bytes that may be sent to that router now.
@@ -99,9 +99,9 @@ void replica_note(struct replica *replica, const struct prefix_note *note);
 // Our load on a backend, and our arrivals; to be told if they changed.
 void replica_set_load(struct replica *replica, uint64_t identity, const struct record_load *load);
 void replica_set_arrivals(struct replica *replica, uint64_t pool, float per_ms);
-// Speeds that we have measured since the last call.
-void replica_tell_speed(struct replica *replica, uint64_t identity,
-                        const struct record_speed *speed);
+// Speeds that we have measured since the last call; 0: none.
+void replica_tell_speed(struct replica *replica, uint64_t identity, float prefill_ms,
+                        float step_ms);
 // An operator of this router has set its weight, or drains it.
 void replica_set(struct replica *replica, uint64_t identity, enum setting_field field,
                  uint64_t value);

@@ -25,6 +25,7 @@ enum {
     replica_open_max = 4096,
     replica_session_max = 65536,
     outbox_size_min = 1 << 16,
+    speeds_us = 1000000, // as the thread of a cluster
 };
 
 // The one pool, as other routers know it, and the space of keys.
@@ -71,6 +72,22 @@ static void lab_sink_arrivals(void *owner, uint64_t pool, float per_ms)
     traffic_set_others(knowledge_traffic(router->knowledge, 0), per_ms);
 }
 
+// The lab has no operators.
+static void lab_sink_setting(void *owner, uint32_t slot, enum setting_field field, uint64_t value)
+{
+    struct lab_router *router = owner;
+    if (field == SETTING_CAPACITY) {
+        knowledge_set_learned_capacity(router->knowledge, router->backends[slot],
+                                       saturate_u32(value));
+    }
+}
+
+static void lab_sink_speed(void *owner, uint32_t slot, float prefill_ms, float step_ms)
+{
+    struct lab_router *router = owner;
+    load_hear_speed(&router->backends[slot]->load, prefill_ms, step_ms, router->now_us);
+}
+
 static bool lab_sink_send(void *owner, uint64_t to, struct slice frame)
 {
     struct lab_outbox *outbox = &((struct lab_router *)owner)->outbox;
@@ -100,6 +117,8 @@ static const struct replica_sink lab_sink = {.apply = lab_sink_apply,
                                              .load = lab_sink_load,
                                              .begun = lab_sink_begun,
                                              .arrivals = lab_sink_arrivals,
+                                             .setting = lab_sink_setting,
+                                             .speed = lab_sink_speed,
                                              .send = lab_sink_send,
                                              .room = lab_sink_room};
 
@@ -161,13 +180,14 @@ bool lab_router_open(struct lab_router *router, const struct lab_router_options 
         .backend_max = options->backend_max,
         .backends = calloc(options->backend_max, sizeof(struct backend *)),
         .has_left = calloc(options->backend_max, sizeof(bool)),
+        .told = calloc(options->backend_max, sizeof(struct load_told)),
         .fleet = fleet_create(
             &(struct fleet_limits){.backend_count_max = options->backend_max, .pool_count = 1},
             options->reclaim),
     };
-    return router->backends != NULL && router->has_left != NULL && router->fleet != NULL &&
-           lab_router_open_knowledge(router, options) && lab_router_open_route(router, options) &&
-           lab_router_open_replica(router, options);
+    return router->backends != NULL && router->has_left != NULL && router->told != NULL &&
+           router->fleet != NULL && lab_router_open_knowledge(router, options) &&
+           lab_router_open_route(router, options) && lab_router_open_replica(router, options);
 }
 
 void lab_router_close(struct lab_router *router)
@@ -178,6 +198,7 @@ void lab_router_close(struct lab_router *router)
     fleet_destroy(&router->fleet);
     free(router->backends);
     free(router->has_left);
+    free(router->told);
     free(router->outbox.frames);
     free(router->outbox.bytes);
     *router = (struct lab_router){0};
@@ -268,10 +289,18 @@ static struct record_load lab_record_of(const struct load *load)
 
 void lab_router_pump(struct lab_router *router)
 {
+    bool is_time = router->now_us >= router->speeds_us + speeds_us;
+    router->speeds_us = is_time ? router->now_us : router->speeds_us;
     lab_router_note(router);
     for (uint32_t i = 0; i < router->backend_count; i++) {
         struct record_load load = lab_record_of(&router->backends[i]->load);
         replica_set_load(router->replica, router->backends[i]->identity, &load);
+        if (is_time) {
+            struct load_speeds speeds =
+                load_take_measured(&router->backends[i]->load, &router->told[i]);
+            replica_tell_speed(router->replica, router->backends[i]->identity, speeds.prefill_ms,
+                               speeds.step_ms);
+        }
     }
     replica_set_arrivals(
         router->replica, lab_pool_name,

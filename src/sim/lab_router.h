@@ -59,6 +59,8 @@ struct lab_router {
     struct route *route;
     struct backend **backends; // by slot: none is used twice
     bool *has_left;            // likewise
+    struct load_told *told;    // likewise: the speeds that other routers know
+    uint64_t speeds_us;        // when they were told last
     uint32_t backend_count;
     uint32_t backend_max;
     struct replica *replica; // NULL: it shares nothing

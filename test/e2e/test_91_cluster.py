@@ -94,7 +94,7 @@ class Wire:
                 sock.shutdown(socket.SHUT_RDWR)
 
     def heal(self):
-        """What was on its way is lost, so the connections of before cannot go on."""
+        """Bytes on their way are lost, so the connections of before cannot go on."""
         for sock in self.sockets:
             sock.close()
         self.is_cut = False

@@ -168,11 +168,12 @@ static void sink_setting(void *owner, uint32_t slot, enum setting_field field, u
     router->settings[slot][field] = value;
 }
 
-static void sink_speed(void *owner, uint32_t slot, const struct record_speed *speed)
+static void sink_speed(void *owner, uint32_t slot, float prefill_ms, float step_ms)
 {
     (void)owner;
     (void)slot;
-    (void)speed;
+    (void)prefill_ms;
+    (void)step_ms;
 }
 
 static void fly(struct scene *scene, uint32_t from, uint32_t to, struct slice frame)

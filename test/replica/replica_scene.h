@@ -37,6 +37,9 @@ struct scene_router {
     uint64_t begun_tokens[scene_engine_max];
     float own_arrivals;
     float arrivals;
+    uint64_t settings[scene_engine_max][SETTING_COUNT];
+    float prefill_ms[scene_engine_max];
+    float step_ms[scene_engine_max];
 };
 
 struct scene_frame {
@@ -112,6 +115,18 @@ static inline void scene_set_arrivals(void *owner, uint64_t pool, float per_ms)
     }
 }
 
+static inline void scene_set(void *owner, uint32_t slot, enum setting_field field, uint64_t value)
+{
+    ((struct scene_router *)owner)->settings[slot][field] = value;
+}
+
+static inline void scene_hear_speed(void *owner, uint32_t slot, float prefill_ms, float step_ms)
+{
+    struct scene_router *router = owner;
+    router->prefill_ms[slot] = prefill_ms;
+    router->step_ms[slot] = step_ms;
+}
+
 static inline bool scene_send(void *owner, uint64_t to, struct slice frame)
 {
     struct scene_router *router = owner;
@@ -138,6 +153,8 @@ static const struct replica_sink scene_sink = {.apply = scene_apply,
                                                .load = scene_set_others,
                                                .begun = scene_note_begun,
                                                .arrivals = scene_set_arrivals,
+                                               .setting = scene_set,
+                                               .speed = scene_hear_speed,
                                                .send = scene_send,
                                                .room = scene_room};
 
@@ -167,8 +184,7 @@ static inline void router_tell_fleet(uint32_t i)
 {
     struct scene_router *router = router_at(i);
     for (uint32_t engine = 0; engine < scene.engine_count; engine++) {
-        replica_set_backend(router->replica, scene_identity(engine), engine,
-                            router->lives[engine]);
+        replica_set_backend(router->replica, scene_identity(engine), engine, router->lives[engine]);
         replica_set_load(router->replica, scene_identity(engine), &router->own[engine]);
     }
     replica_end_backends(router->replica);
@@ -218,7 +234,7 @@ static inline void router_part(uint32_t a, uint32_t b)
     replica_peer_left(router_at(b)->replica, router_at(a)->id);
 }
 
-// What waits on the wire arrives; also what is sent in answer.
+// Frames on the wire arrive, and those that are sent in reply.
 static inline void scene_deliver(void)
 {
     for (; scene.delivered < scene.frame_count; scene.delivered++) {
@@ -348,7 +364,7 @@ static inline void router_note(uint32_t i, uint32_t engine, struct prefix_note n
     replica_note(router_at(i)->replica, &note);
 }
 
-// What a worker does: it changes the index of its router, and notes that.
+// As a worker does: it changes the index of its router, and notes that.
 static inline void worker_store(uint32_t i, uint32_t engine, uint64_t number,
                                 enum prefix_residency residency, uint32_t chain, uint32_t key_count)
 {
@@ -363,11 +379,10 @@ static inline void worker_store(uint32_t i, uint32_t engine, uint64_t number,
                                              .backend = engine,
                                              .now_s = router_now_s(i),
                                              .residency = residency});
-    router_note(i, engine,
-                (struct prefix_note){.kind = kinds[residency],
-                                     .prediction = number,
-                                     .keys = keys,
-                                     .key_count = key_count});
+    router_note(
+        i, engine,
+        (struct prefix_note){
+            .kind = kinds[residency], .prediction = number, .keys = keys, .key_count = key_count});
 }
 
 static inline void worker_predict(uint32_t i, uint32_t engine, uint64_t number, uint32_t chain,
@@ -423,7 +438,7 @@ static inline void worker_session(uint32_t i, uint32_t engine, uint64_t key, uin
 static inline uint32_t session_engine(uint32_t i, uint64_t key)
 {
     struct prefix_hit hits[scene_engine_max];
-    uint32_t count = prefix_index_match(router_at(i)->index, &key, 1, router_now_s(i), hits,
-                                        scene_engine_max);
+    uint32_t count =
+        prefix_index_match(router_at(i)->index, &key, 1, router_now_s(i), hits, scene_engine_max);
     return count == 1 ? hits[0].backend : UINT32_MAX;
 }

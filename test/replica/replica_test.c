@@ -4,9 +4,11 @@
 
 #include "replica_scene.h"
 
+#include <math.h>
+
 enum { a, b, c };
 
-TEST(what_one_router_predicts_all_predict)
+TEST(a_prediction_of_one_router_is_one_of_all)
 {
     scene_open(3, 4);
     worker_predict(a, 2, 1, 5, 30);
@@ -19,7 +21,7 @@ TEST(what_one_router_predicts_all_predict)
     scene_close();
 }
 
-TEST(what_one_router_confirms_all_confirm)
+TEST(a_confirmation_of_one_router_counts_for_all)
 {
     scene_open(2, 4);
     worker_predict(a, 2, 1, 5, 30);
@@ -665,4 +667,34 @@ TEST(flipped_frames_leave_a_router_that_goes_on)
         CHECK_EQ(status_of(b).open_predictions, 0);
         scene_close();
     }
+}
+
+TEST(the_latest_setting_counts_whoever_heard_of_it_first)
+{
+    scene_open(3, 4);
+    replica_set(router_at(0)->replica, scene_identity(0), SETTING_WEIGHT, 5);
+    replica_set(router_at(1)->replica, scene_identity(0), SETTING_DRAINING, 1);
+    scene_pass(200);
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK(i == 0 || router_at(i)->settings[0][SETTING_WEIGHT] == 5);
+        CHECK(i == 1 || router_at(i)->settings[0][SETTING_DRAINING] == 1);
+    }
+    replica_set(router_at(2)->replica, scene_identity(0), SETTING_WEIGHT, 9);
+    scene_pass(200);
+    CHECK_EQ(router_at(0)->settings[0][SETTING_WEIGHT], 9);
+    CHECK_EQ(router_at(1)->settings[0][SETTING_WEIGHT], 9);
+    scene_close();
+}
+
+TEST(speeds_that_one_router_measured_reach_the_others_as_they_are)
+{
+    scene_open(2, 4);
+    replica_tell_speed(router_at(0)->replica, scene_identity(1), 0.05F, 0);
+    scene_pass(200);
+    CHECK(fabsf(router_at(1)->prefill_ms[1] - 0.05F) < 1e-6F);
+    CHECK(!(router_at(1)->step_ms[1] > 0));
+    replica_tell_speed(router_at(0)->replica, scene_identity(1), -1, 1e9F);
+    scene_pass(200);
+    CHECK(fabsf(router_at(1)->prefill_ms[1] - 0.05F) < 1e-6F);
+    scene_close();
 }

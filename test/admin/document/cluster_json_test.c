@@ -38,8 +38,8 @@ TEST(a_router_without_peers_shows_itself)
 
 TEST(a_store_that_is_down_says_why)
 {
-    struct cluster_status status = {
-        .router = 1, .link = {.kind = "redis", .why = "connection \"refused\""}};
+    struct cluster_status status = {.router = 1,
+                                    .link = {.kind = "redis", .why = "connection \"refused\""}};
     document(&status);
     CHECK(has("\"up\":false,\"why\":\"connection \\\"refused\\\"\""));
 }
@@ -49,15 +49,18 @@ TEST(a_peer_has_the_counts_of_its_batches)
     struct cluster_status status = {
         .router = 1,
         .now_ms = 5000,
-        .replica = {.snapshot_at_ms = 4000,
-                    .peer_count = 1,
-                    .peers = {{.router = 2, .batches = 7, .gaps = 1, .has_gap = true,
-                               .requests = 3}}},
+        .replica =
+            {.snapshot_at_ms = 4000,
+             .peer_count = 1,
+             .peers = {{.router = 2, .batches = 7, .gaps = 1, .has_gap = true, .requests = 3}}},
         .link = {.kind = "mesh",
                  .is_up = true,
                  .peer_count = 1,
-                 .peers = {{.router = 2, .name = "host/2", .address = "10.0.0.2:7946",
-                            .is_there = true, .heard_ms = 4988}}},
+                 .peers = {{.router = 2,
+                            .name = "host/2",
+                            .address = "10.0.0.2:7946",
+                            .is_there = true,
+                            .heard_ms = 4988}}},
     };
     document(&status);
     CHECK(has("\"router\":\"0000000000000002\",\"name\":\"host/2\",\"address\":\"10.0.0.2:7946\","
