@@ -168,12 +168,12 @@ static void sink_setting(void *owner, uint32_t slot, enum setting_field field, u
     router->settings[slot][field] = value;
 }
 
-static void sink_speed(void *owner, uint32_t slot, float prefill_ms, float step_ms)
+static void sink_speed(void *owner, uint32_t slot, float prefill, float step)
 {
     (void)owner;
     (void)slot;
-    (void)prefill_ms;
-    (void)step_ms;
+    (void)prefill;
+    (void)step;
 }
 
 static void fly(struct scene *scene, uint32_t from, uint32_t to, struct slice frame)
