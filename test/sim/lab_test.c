@@ -159,16 +159,31 @@ static struct lab_options options_of_routers(uint32_t count, uint32_t sync_ms)
     return options;
 }
 
+// One run has 5% of chance.
+static struct figures mean_of_seeds(uint32_t router_count)
+{
+    enum { seed_count = 4 };
+    struct figures mean = {0};
+    for (uint64_t seed = 1; seed <= seed_count; seed++) {
+        struct lab_options options = options_of_routers(router_count, 0);
+        options.workload.seed = seed;
+        struct figures one = run(&options).figures;
+        mean.failed_count += one.failed_count;
+        mean.hit_rate += one.hit_rate / seed_count;
+        mean.ttft.mean += one.ttft.mean / seed_count;
+        mean.e2e.mean += one.e2e.mean / seed_count;
+    }
+    return mean;
+}
+
 TEST(routers_that_share_at_once_are_as_good_as_one)
 {
-    struct lab_options options = options_of_routers(1, 0);
-    struct figures one = run(&options).figures;
-    options.sharing.router_count = 3;
-    struct figures three = run(&options).figures;
+    struct figures one = mean_of_seeds(1);
+    struct figures three = mean_of_seeds(3);
     CHECK_EQ(three.failed_count, 0);
-    CHECK(fabs(three.hit_rate - one.hit_rate) < 0.02);
-    CHECK(fabs(three.ttft.mean / one.ttft.mean - 1) < 0.1);
-    CHECK(fabs(three.e2e.mean / one.e2e.mean - 1) < 0.05);
+    CHECK(three.hit_rate > one.hit_rate - 0.02);
+    CHECK(three.ttft.mean < one.ttft.mean * 1.05);
+    CHECK(three.e2e.mean < one.e2e.mean * 1.05);
 }
 
 TEST(routers_that_share_nothing_hit_less_and_those_that_share_late_lie_between)
