@@ -332,7 +332,7 @@ uint64_t projection_move_session(struct projection *projection,
     } else {
         hybrid_clock_hear(&projection->clock, stamp);
     }
-    struct session session = {.key = key, .stamp = stamp, .backend = backend->identity};
+    struct shared_session session = {.key = key, .stamp = stamp, .backend = backend->identity};
     if (!session_table_move(&projection->sessions, &session, &before)) {
         return 0;
     }

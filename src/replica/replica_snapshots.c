@@ -278,7 +278,7 @@ static bool given_fetch_chain(struct replica *replica)
 static bool given_fetch_session(struct replica *replica)
 {
     struct given_snapshot *given = &replica->given;
-    const struct session *session;
+    const struct shared_session *session;
     while ((session = session_table_at(&replica->projection.sessions, given->session)) != NULL) {
         given->session++;
         given->backend =

@@ -12,7 +12,7 @@ enum { group_places = 4 };
 bool session_table_open(struct session_table *table, uint32_t place_count)
 {
     ASSERT(place_count >= group_places && (place_count & (place_count - 1)) == 0);
-    *table = (struct session_table){.places = calloc(place_count, sizeof(struct session)),
+    *table = (struct session_table){.places = calloc(place_count, sizeof(struct shared_session)),
                                     .mask = place_count / group_places - 1};
     return table->places != NULL;
 }
@@ -23,22 +23,22 @@ void session_table_close(struct session_table *table)
     *table = (struct session_table){0};
 }
 
-static struct session *session_group(const struct session_table *table, uint64_t key)
+static struct shared_session *session_group(const struct session_table *table, uint64_t key)
 {
     return &table->places[(rng_mix(key) & table->mask) * group_places];
 }
 
 // The backend decides between two moves with one stamp, so that all routers decide alike.
-static bool is_later(const struct session *a, const struct session *b)
+static bool is_later(const struct shared_session *a, const struct shared_session *b)
 {
     return a->stamp != b->stamp ? a->stamp > b->stamp : a->backend > b->backend;
 }
 
-bool session_table_move(struct session_table *table, const struct session *session,
+bool session_table_move(struct session_table *table, const struct shared_session *session,
                         uint64_t *before)
 {
-    struct session *group = session_group(table, session->key);
-    struct session *place = &group[0];
+    struct shared_session *group = session_group(table, session->key);
+    struct shared_session *place = &group[0];
     *before = 0;
     for (uint32_t i = 0; i < group_places; i++) {
         if (group[i].stamp != 0 && group[i].key == session->key) {
@@ -55,9 +55,9 @@ bool session_table_move(struct session_table *table, const struct session *sessi
     return true;
 }
 
-const struct session *session_table_find(const struct session_table *table, uint64_t key)
+const struct shared_session *session_table_find(const struct session_table *table, uint64_t key)
 {
-    const struct session *group = session_group(table, key);
+    const struct shared_session *group = session_group(table, key);
     for (uint32_t i = 0; i < group_places; i++) {
         if (group[i].stamp != 0 && group[i].key == key) {
             return &group[i];
@@ -66,7 +66,7 @@ const struct session *session_table_find(const struct session_table *table, uint
     return NULL;
 }
 
-const struct session *session_table_at(const struct session_table *table, uint32_t position)
+const struct shared_session *session_table_at(const struct session_table *table, uint32_t position)
 {
     return position < (table->mask + 1) * group_places ? &table->places[position] : NULL;
 }

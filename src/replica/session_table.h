@@ -15,14 +15,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct session {
+struct shared_session {
     uint64_t key;
     uint64_t stamp; // 0: an empty place
     uint64_t backend; // its identity
 };
 
 struct session_table {
-    struct session *places;
+    struct shared_session *places;
     uint32_t mask; // of groups of four
 };
 
@@ -31,11 +31,11 @@ bool session_table_open(struct session_table *table, uint32_t place_count);
 void session_table_close(struct session_table *table);
 
 // False: a later move is known already.  *before is the backend it was at, 0: unknown.
-bool session_table_move(struct session_table *table, const struct session *session,
+bool session_table_move(struct session_table *table, const struct shared_session *session,
                         uint64_t *before);
 
 // NULL: unknown.
-const struct session *session_table_find(const struct session_table *table, uint64_t key);
+const struct shared_session *session_table_find(const struct session_table *table, uint64_t key);
 
 // For walks: NULL behind the last place; a session with stamp 0 is an empty place.
-const struct session *session_table_at(const struct session_table *table, uint32_t position);
+const struct shared_session *session_table_at(const struct session_table *table, uint32_t position);
