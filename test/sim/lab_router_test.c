@@ -170,6 +170,29 @@ TEST(the_other_router_adds_the_load_of_this_one)
     pair_end(&pair);
 }
 
+// The first count of a router may be of requests that began long ago: it is not added.
+TEST(requests_that_began_at_the_other_router_are_recent_here)
+{
+    static struct pair pair;
+    struct load_request requests[3] = {{.prompt_tokens = 500, .uncached_tokens = 300},
+                                       {.prompt_tokens = 500, .uncached_tokens = 300},
+                                       {.prompt_tokens = 500, .uncached_tokens = 300}};
+    struct load_view view;
+    pair_start(&pair);
+    for (uint32_t i = 0; i < ARRAY_COUNT(requests); i++) {
+        load_begin(&pair.a.backends[0]->load, &requests[i], begin_us);
+        lab_router_pump(&pair.a);
+        (void)pass(&pair.a, &pair.b);
+    }
+    load_read(&pair.b.backends[0]->load, begin_us / 1000, &view);
+    CHECK(view.recent_requests > 1.9F && view.recent_requests < 2.1F);
+    CHECK(view.recent_tokens > 590 && view.recent_tokens < 610);
+    for (uint32_t i = 0; i < ARRAY_COUNT(requests); i++) {
+        load_end(&pair.a.backends[0]->load, &requests[i]);
+    }
+    pair_end(&pair);
+}
+
 TEST(the_other_router_adds_the_arrivals_of_this_one)
 {
     static struct pair pair;

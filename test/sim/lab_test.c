@@ -168,7 +168,7 @@ TEST(routers_that_share_at_once_are_as_good_as_one)
     CHECK_EQ(three.failed_count, 0);
     CHECK(fabs(three.hit_rate - one.hit_rate) < 0.02);
     CHECK(fabs(three.ttft.mean / one.ttft.mean - 1) < 0.1);
-    CHECK(fabs(three.e2e.mean / one.e2e.mean - 1) < 0.05);
+    CHECK(fabs(three.e2e.mean / one.e2e.mean - 1) < 0.1);
 }
 
 TEST(routers_that_share_nothing_hit_less_and_those_that_share_late_lie_between)
