@@ -146,6 +146,18 @@ TEST(the_other_router_knows_a_block_once_it_has_the_frames)
     pair_end(&pair);
 }
 
+TEST(the_first_decision_keeps_blocks_that_another_router_told)
+{
+    static struct pair pair;
+    pair_start(&pair);
+    believe(&pair.a, 1);
+    lab_router_pump(&pair.a);
+    (void)pass(&pair.a, &pair.b);
+    CHECK(knowledge_owns(pair.b.knowledge, 0, pair.b.backends[1])); // each decision asks this
+    CHECK_EQ(blocks_at(&pair.b, 1), key_count);
+    pair_end(&pair);
+}
+
 TEST(the_other_router_adds_the_load_of_this_one)
 {
     static struct pair pair;
