@@ -146,6 +146,18 @@ TEST(the_other_router_knows_a_block_once_it_has_the_frames)
     pair_end(&pair);
 }
 
+TEST(the_first_decision_keeps_blocks_that_another_router_told)
+{
+    static struct pair pair;
+    pair_start(&pair);
+    believe(&pair.a, 1);
+    lab_router_pump(&pair.a);
+    (void)pass(&pair.a, &pair.b);
+    CHECK(knowledge_owns(pair.b.knowledge, 0, pair.b.backends[1])); // each decision asks this
+    CHECK_EQ(blocks_at(&pair.b, 1), key_count);
+    pair_end(&pair);
+}
+
 TEST(the_other_router_adds_the_load_of_this_one)
 {
     static struct pair pair;
@@ -167,6 +179,29 @@ TEST(the_other_router_adds_the_load_of_this_one)
     (void)pass(&pair.a, &pair.b);
     load_read(&pair.b.backends[0]->load, begin_us / 1000, &view);
     CHECK_EQ(view.requests, 0);
+    pair_end(&pair);
+}
+
+// The first count of a router may be of requests that began long ago: it is not added.
+TEST(requests_that_began_at_the_other_router_are_recent_here)
+{
+    static struct pair pair;
+    struct load_request requests[3] = {{.prompt_tokens = 500, .uncached_tokens = 300},
+                                       {.prompt_tokens = 500, .uncached_tokens = 300},
+                                       {.prompt_tokens = 500, .uncached_tokens = 300}};
+    struct load_view view;
+    pair_start(&pair);
+    for (uint32_t i = 0; i < ARRAY_COUNT(requests); i++) {
+        load_begin(&pair.a.backends[0]->load, &requests[i], begin_us);
+        lab_router_pump(&pair.a);
+        (void)pass(&pair.a, &pair.b);
+    }
+    load_read(&pair.b.backends[0]->load, begin_us / 1000, &view);
+    CHECK(view.recent_requests > 1.9F && view.recent_requests < 2.1F);
+    CHECK(view.recent_tokens > 590 && view.recent_tokens < 610);
+    for (uint32_t i = 0; i < ARRAY_COUNT(requests); i++) {
+        load_end(&pair.a.backends[0]->load, &requests[i]);
+    }
     pair_end(&pair);
 }
 
