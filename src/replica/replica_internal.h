@@ -70,7 +70,7 @@ struct given_snapshot {
     bool has_record;                       // that found no room yet
     struct frame_record record;
     const struct shared_backend *backend; // of the record; NULL: it has none
-    uint64_t era; // of the record: the life may end while it waits for room
+    uint64_t era;                         // of the record: the life may end while it waits for room
 };
 
 struct replica {

@@ -334,8 +334,8 @@ static bool given_put(struct given_snapshot *given)
 {
     if (given->backend != NULL) {
         given->record.backend = frame_writer_backend(
-            given->writer, &(struct frame_backend){.identity = given->backend->identity,
-                                                   .era = given->era});
+            given->writer,
+            &(struct frame_backend){.identity = given->backend->identity, .era = given->era});
         if (given->record.backend == UINT32_MAX) {
             return false;
         }

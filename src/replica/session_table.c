@@ -28,8 +28,8 @@ static struct shared_session *session_group(const struct session_table *table, u
     return &table->places[(rng_mix(key) & table->mask) * group_places];
 }
 
-// The backend decides between two moves with one stamp, and then the key, so that all routers decide
-// alike.
+// The backend decides between two moves with one stamp, and then the key, so that all routers
+// decide alike.
 static bool is_later(const struct shared_session *a, const struct shared_session *b)
 {
     if (a->stamp != b->stamp) {

@@ -30,7 +30,8 @@ struct session_table {
 bool session_table_open(struct session_table *table, uint32_t place_count);
 void session_table_close(struct session_table *table);
 
-// False: a later move is known already, or four later sessions have its places.  *before is the backend it was at, 0: unknown.
+// False: a later move is known already, or four later sessions have its places.  *before is the
+// backend it was at, 0: unknown.
 bool session_table_move(struct session_table *table, const struct shared_session *session,
                         uint64_t *before);
 

@@ -81,9 +81,9 @@ static void side_add_engine(struct side *side, uint32_t i)
 {
     char url[64];
     snprintf(url, sizeof(url), "http://10.0.0.%u:8000", i + 1);
-    side->engines[i] = fleet_add(
-        side->fleet,
-        &(struct fleet_spec){.url = url, .host = "10.0.0.1", .port = 8000, .weight = 1});
+    side->engines[i] =
+        fleet_add(side->fleet,
+                  &(struct fleet_spec){.url = url, .host = "10.0.0.1", .port = 8000, .weight = 1});
     ASSERT(side->engines[i] != NULL);
 }
 
@@ -179,17 +179,16 @@ static void store(struct side *side, uint32_t engine, enum prefix_residency resi
                   uint64_t prediction)
 {
     (void)knowledge_owns(side->knowledge, worker, side->engines[engine]);
-    knowledge_store(
-        side->knowledge, worker, side->engines[engine],
-        &(struct prefix_update){.residency = residency,
-                                .keys = keys,
-                                .key_count = key_count,
-                                .block_tokens = 16,
-                                .prediction = prediction,
-                                .now_s = (uint32_t)(now_ms() / 1000)});
+    knowledge_store(side->knowledge, worker, side->engines[engine],
+                    &(struct prefix_update){.residency = residency,
+                                            .keys = keys,
+                                            .key_count = key_count,
+                                            .block_tokens = 16,
+                                            .prediction = prediction,
+                                            .now_s = (uint32_t)(now_ms() / 1000)});
 }
 
-TEST(what_is_stored_at_one_router_matches_at_the_other)
+TEST(a_store_at_one_router_is_a_match_at_the_other)
 {
     set_up();
     UNTIL(is_joined(left) && is_joined(right));
@@ -214,7 +213,7 @@ TEST(a_prediction_comes_and_goes)
     tear_down();
 }
 
-TEST(what_was_stored_before_they_met_comes_by_a_snapshot)
+TEST(blocks_stored_before_they_met_come_by_a_snapshot)
 {
     make_sides();
     CHECK_EQ(side_start(left), STATUS_OK);

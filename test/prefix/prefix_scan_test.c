@@ -37,11 +37,11 @@ static void store(uint32_t backend, const uint64_t *chain, uint32_t key_count,
                   enum prefix_residency residency)
 {
     prefix_index_store(warm, &(struct prefix_span){.keys = chain,
-                                                    .key_count = key_count,
-                                                    .block_tokens = 16,
-                                                    .backend = backend,
-                                                    .now_s = now_s,
-                                                    .residency = residency});
+                                                   .key_count = key_count,
+                                                   .block_tokens = 16,
+                                                   .backend = backend,
+                                                   .now_s = now_s,
+                                                   .residency = residency});
 }
 
 static void note_run(void *owner, const struct prefix_scan_run *run)
@@ -261,7 +261,7 @@ static uint32_t follow_runs(const uint64_t *chain, uint32_t key_count, uint32_t 
     return depth;
 }
 
-// What the runs say of each backend is what a match says, block by block.
+// The runs and a match say the same of each backend, block by block.
 TEST(a_scan_and_a_match_agree)
 {
     enum { engines = 6, chain_count = 12, length = 60 };

@@ -204,8 +204,8 @@ TEST(open_numbers_come_back_in_any_order)
     static uint64_t many[frame_open_max];
     struct frame_record out;
     set_up();
-    CHECK(carry(&(struct frame_record){.kind = RECORD_OPEN, .keys = numbers, .key_count = 7},
-                &out));
+    CHECK(
+        carry(&(struct frame_record){.kind = RECORD_OPEN, .keys = numbers, .key_count = 7}, &out));
     CHECK_EQ(out.key_count, 7);
     CHECK(memcmp(out.keys, numbers, sizeof(numbers)) == 0);
     CHECK(carry(&(struct frame_record){.kind = RECORD_OPEN}, &out));
@@ -296,8 +296,7 @@ TEST(records_of_an_unknown_kind_are_skipped)
 {
     struct frame_record out;
     set_up();
-    CHECK(frame_writer_add(&writer,
-                           &(struct frame_record){.kind = RECORD_WITHDRAW, .number = 5}));
+    CHECK(frame_writer_add(&writer, &(struct frame_record){.kind = RECORD_WITHDRAW, .number = 5}));
     size_t size = frame_writer_end(&writer, &batch_head, frame);
     struct wire_writer more = wire_writer_over(frame + size, sizeof(frame) - size);
     static const uint8_t unknown[] = {0, 0, 200, 3, 'a', 'b', 'c', 255, 0};
@@ -361,8 +360,8 @@ static struct frame_record random_record(struct rng *rng)
         .keys = chains[rng_below(rng, 4)],
         .key_count = rng_below(rng, 300),
     };
-    record.load = (struct record_load){.requests = rng_below(rng, UINT32_MAX),
-                                       .begun_tokens = rng_next(rng)};
+    record.load =
+        (struct record_load){.requests = rng_below(rng, UINT32_MAX), .begun_tokens = rng_next(rng)};
     return record;
 }
 
@@ -401,9 +400,9 @@ static uint32_t fill(struct rng *rng, struct frame_record *records)
 
 static bool is_same(const struct frame_record *a, const struct frame_record *b)
 {
-    bool keys_are_same = !has_keys(a->kind) ||
-                         (a->key_count == b->key_count && b->is_known &&
-                          memcmp(a->keys, b->keys, a->key_count * sizeof(a->keys[0])) == 0);
+    bool keys_are_same =
+        !has_keys(a->kind) || (a->key_count == b->key_count && b->is_known &&
+                               memcmp(a->keys, b->keys, a->key_count * sizeof(a->keys[0])) == 0);
     switch (a->kind) {
     case RECORD_LOAD:
         return a->load.requests == b->load.requests && a->load.begun_tokens == b->load.begun_tokens;

@@ -234,7 +234,7 @@ TEST(an_ended_prediction_in_front_keeps_its_place_until_it_is_needed)
     open_table_close(&table);
 }
 
-TEST(what_is_told_of_is_marked_and_an_unknown_name_is_ignored)
+TEST(a_prediction_that_is_told_of_is_marked_and_an_unknown_name_is_ignored)
 {
     set_up();
     add(1, 10, 3);

@@ -54,8 +54,8 @@ static struct shared_backend *backend_of(uint64_t identity)
 
 static void set_up_with(uint32_t open_max)
 {
-    warm = prefix_index_create(
-        &(struct prefix_limits){.memory = 2 << 20, .backend_count_max = slots});
+    warm =
+        prefix_index_create(&(struct prefix_limits){.memory = 2 << 20, .backend_count_max = slots});
     ASSERT(warm != NULL &&
            projection_open(&projection, &(struct projection_limits){.index = warm,
                                                                     .slot_max = slots,
@@ -89,8 +89,8 @@ static void tear_down(void)
 static struct prefix_hit hit_of(uint32_t slot, const uint64_t *keys, uint32_t key_count)
 {
     struct prefix_hit hits[slots];
-    uint32_t count = prefix_index_match(warm, keys, key_count,
-                                        (uint32_t)(projection.now_ms / 1000), hits, slots);
+    uint32_t count = prefix_index_match(warm, keys, key_count, (uint32_t)(projection.now_ms / 1000),
+                                        hits, slots);
     for (uint32_t i = 0; i < count; i++) {
         if (hits[i].backend == slot) {
             return hits[i];

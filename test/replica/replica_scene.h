@@ -167,8 +167,7 @@ static inline void router_tell_fleet(uint32_t i)
 {
     struct scene_router *router = router_at(i);
     for (uint32_t engine = 0; engine < scene.engine_count; engine++) {
-        replica_set_backend(router->replica, scene_identity(engine), engine,
-                            router->lives[engine]);
+        replica_set_backend(router->replica, scene_identity(engine), engine, router->lives[engine]);
         replica_set_load(router->replica, scene_identity(engine), &router->own[engine]);
     }
     replica_end_backends(router->replica);
@@ -218,7 +217,7 @@ static inline void router_part(uint32_t a, uint32_t b)
     replica_peer_left(router_at(b)->replica, router_at(a)->id);
 }
 
-// What waits on the wire arrives; also what is sent in answer.
+// Frames that wait on the wire arrive, and those that are sent in response.
 static inline void scene_deliver(void)
 {
     for (; scene.delivered < scene.frame_count; scene.delivered++) {
@@ -348,7 +347,7 @@ static inline void router_note(uint32_t i, uint32_t engine, struct prefix_note n
     replica_note(router_at(i)->replica, &note);
 }
 
-// What a worker does: it changes the index of its router, and notes that.
+// A worker changes the index of its router, and notes that.
 static inline void worker_store(uint32_t i, uint32_t engine, uint64_t number,
                                 enum prefix_residency residency, uint32_t chain, uint32_t key_count)
 {
@@ -363,11 +362,10 @@ static inline void worker_store(uint32_t i, uint32_t engine, uint64_t number,
                                              .backend = engine,
                                              .now_s = router_now_s(i),
                                              .residency = residency});
-    router_note(i, engine,
-                (struct prefix_note){.kind = kinds[residency],
-                                     .prediction = number,
-                                     .keys = keys,
-                                     .key_count = key_count});
+    router_note(
+        i, engine,
+        (struct prefix_note){
+            .kind = kinds[residency], .prediction = number, .keys = keys, .key_count = key_count});
 }
 
 static inline void worker_predict(uint32_t i, uint32_t engine, uint64_t number, uint32_t chain,
@@ -423,7 +421,7 @@ static inline void worker_session(uint32_t i, uint32_t engine, uint64_t key, uin
 static inline uint32_t session_engine(uint32_t i, uint64_t key)
 {
     struct prefix_hit hits[scene_engine_max];
-    uint32_t count = prefix_index_match(router_at(i)->index, &key, 1, router_now_s(i), hits,
-                                        scene_engine_max);
+    uint32_t count =
+        prefix_index_match(router_at(i)->index, &key, 1, router_now_s(i), hits, scene_engine_max);
     return count == 1 ? hits[0].backend : UINT32_MAX;
 }

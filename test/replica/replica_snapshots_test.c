@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "replica/replica.h"
-
 #include "replica_scene.h"
 
 enum { a, b, c };
@@ -146,7 +145,7 @@ TEST(a_gap_is_mended_by_the_snapshot_of_a_router_that_heard_it_all)
     scene_close();
 }
 
-TEST(a_question_that_nobody_answers_is_asked_again)
+TEST(a_question_without_a_response_is_asked_again)
 {
     scene_open(2, 4);
     lose_a_batch(a, 1, 5, 30);
@@ -322,8 +321,7 @@ TEST(a_part_that_comes_twice_counts_once)
         uint32_t count = scene.frame_count;
         for (uint32_t k = 0; k < count; k++) {
             const struct scene_frame *frame = &scene.frames[k];
-            replica_take(router_at(b)->replica, frame->from,
-                         slice_of(frame->bytes, frame->size));
+            replica_take(router_at(b)->replica, frame->from, slice_of(frame->bytes, frame->size));
         }
         scene_deliver();
         router_pump(b);
@@ -415,8 +413,7 @@ TEST(after_any_losses_both_routers_hold_the_same)
         scene_open(2, 3);
         for (uint32_t round = 0; round < 200; round++) {
             uint32_t i = rng_below(&rng, 2);
-            worker_confirm(i, rng_below(&rng, 3), 0, rng_below(&rng, 20),
-                           1 + rng_below(&rng, 90));
+            worker_confirm(i, rng_below(&rng, 3), 0, rng_below(&rng, 20), 1 + rng_below(&rng, 90));
             scene_set_now(scene.now_ms + 20);
             router_pump(a);
             router_pump(b);

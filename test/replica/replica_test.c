@@ -6,7 +6,7 @@
 
 enum { a, b, c };
 
-TEST(what_one_router_predicts_all_predict)
+TEST(a_prediction_of_one_router_is_one_of_all)
 {
     scene_open(3, 4);
     worker_predict(a, 2, 1, 5, 30);
@@ -19,7 +19,7 @@ TEST(what_one_router_predicts_all_predict)
     scene_close();
 }
 
-TEST(what_one_router_confirms_all_confirm)
+TEST(a_confirmation_of_one_router_is_one_of_all)
 {
     scene_open(2, 4);
     worker_predict(a, 2, 1, 5, 30);

@@ -185,8 +185,8 @@ TEST(two_tables_that_exchange_their_sessions_agree)
         CHECK(session_table_open(&other, 1024));
         for (uint32_t i = 0; i < 60; i++) {
             struct session_table *at = rng_below(&rng, 2) == 0 ? &table : &other;
-            (void)move_in(at, rng_below(&rng, 12), 1 + rng_below(&rng, 40),
-                          1 + rng_below(&rng, 4), &before);
+            (void)move_in(at, rng_below(&rng, 12), 1 + rng_below(&rng, 40), 1 + rng_below(&rng, 4),
+                          &before);
         }
         const struct shared_session *session;
         for (uint32_t i = 0; (session = session_table_at(&table, i)) != NULL; i++) {

@@ -54,13 +54,28 @@ TEST(a_link_that_is_down_says_why)
 
 TEST(every_count_has_its_own_name)
 {
-    static const char *const names[] = {
-        "notes",           "notes_dropped",    "batches_sent",    "batches_dropped",
-        "batches_taken",   "batch_bytes",      "repeated",        "gaps",
-        "orphans",         "malformed",        "foreign",         "lives_ended",
-        "snapshots_asked", "snapshots_taken",  "snapshots_given", "snapshot_ms",
-        "snapshot_records", "open_predictions", "memory",          "bytes_in",
-        "bytes_out",       "frames_dropped"};
+    static const char *const names[] = {"notes",
+                                        "notes_dropped",
+                                        "batches_sent",
+                                        "batches_dropped",
+                                        "batches_taken",
+                                        "batch_bytes",
+                                        "repeated",
+                                        "gaps",
+                                        "orphans",
+                                        "malformed",
+                                        "foreign",
+                                        "lives_ended",
+                                        "snapshots_asked",
+                                        "snapshots_taken",
+                                        "snapshots_given",
+                                        "snapshot_ms",
+                                        "snapshot_records",
+                                        "open_predictions",
+                                        "memory",
+                                        "bytes_in",
+                                        "bytes_out",
+                                        "frames_dropped"};
     set_up();
     struct replica_status *replica = &status.replica;
     *replica = (struct replica_status){.notes = 101,
