@@ -188,7 +188,7 @@ static void store(struct side *side, uint32_t engine, enum prefix_residency resi
                                             .now_s = (uint32_t)(now_ms() / 1000)});
 }
 
-TEST(a_prompt_stored_at_one_router_matches_at_the_other)
+TEST(a_store_at_one_router_is_a_match_at_the_other)
 {
     set_up();
     UNTIL(is_joined(left) && is_joined(right));
@@ -213,7 +213,7 @@ TEST(a_prediction_comes_and_goes)
     tear_down();
 }
 
-TEST(prompts_of_the_time_before_they_met_come_by_a_snapshot)
+TEST(blocks_stored_before_they_met_come_by_a_snapshot)
 {
     make_sides();
     CHECK_EQ(side_start(left), STATUS_OK);

@@ -208,3 +208,33 @@ TEST(a_time_zone_is_hours_and_minutes)
               "f:3:28: tokenizers.utc_offset: \"+15:00\" is not a time zone: write hours and "
               "minutes east of UTC such as +02:00");
 }
+
+TEST(the_cluster_has_one_link_and_one_identity)
+{
+    CHECK_STR(
+        outcome(BACKEND "cluster: {listen: ':7', store: 'redis://s', secret: 0123456789abcdef}\n"),
+        "f:2:19: cluster.listen and cluster.store exclude each other");
+    CHECK_STR(outcome(BACKEND "cluster: {peers: ['b:7']}\n"),
+              "f:2:18: cluster.peers needs cluster.listen");
+    CHECK_STR(outcome(BACKEND "cluster: {listen: ':7', secret: 0123456789abcde}\n"),
+              "f:2:33: cluster.secret has 15 characters; it needs at least 16");
+    CHECK_STR(outcome(BACKEND "cluster: {listen: ':7', certificate: c, key: k}\n"),
+              "f:2:38: cluster.certificate, cluster.key and cluster.ca need each other");
+    CHECK_STR(outcome(BACKEND "cluster:\n  listen: ':7'\n  certificate: c\n  key: k\n  ca: a\n"
+                              "  secret: 0123456789abcdef\n"),
+              "f:4:16: cluster.certificate takes the place of cluster.secret: set one of the two");
+    CHECK_STR(outcome(BACKEND "cluster: {listen: ':7'}\n"),
+              "f:2:19: cluster.listen needs cluster.secret_file, or cluster.certificate, "
+              "cluster.key and cluster.ca: strangers must not steer requests");
+}
+
+TEST(a_cluster_needs_no_more_than_a_link_and_an_identity)
+{
+    CHECK_STR(outcome(BACKEND "cluster: {listen: ':7', secret: 0123456789abcdef}\n"), "ok");
+    CHECK(config_has_cluster(config));
+    CHECK_STR(outcome(BACKEND "cluster: {listen: ':7', certificate: c, key: k, ca: a}\n"), "ok");
+    CHECK_STR(outcome(BACKEND "cluster: {store: 'redis://s'}\n"), "ok");
+    CHECK(config_has_cluster(config));
+    CHECK_STR(outcome(BACKEND), "ok");
+    CHECK(!config_has_cluster(config));
+}

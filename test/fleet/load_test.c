@@ -706,3 +706,77 @@ TEST(the_block_size_of_events_goes_before_the_reported_one)
     load_report(&load, &(struct load_report){.block_tokens = 32}, 2);
     CHECK_EQ(load_block_tokens(&load), 64);
 }
+
+TEST(the_load_of_other_routers_is_added_to_ours)
+{
+    struct load load;
+    load_init(&load);
+    struct load_request own = {.prompt_tokens = 100, .uncached_tokens = 60};
+    load_begin(&load, &own, 1000);
+    load_set_others(
+        &load, &(struct load_others){
+                   .requests = 3, .sequences = 2, .queued_tokens = 1000, .context_tokens = 7000});
+    struct load_view view = read_at(&load, 1);
+    CHECK_EQ(view.requests, 4);
+    CHECK_EQ(view.sequences, 2);
+    CHECK_EQ(view.queued_tokens, 1060);
+    CHECK_EQ(view.context_tokens, 7000);
+    load_set_others(&load, &(struct load_others){0});
+    load_end(&load, &own);
+    view = read_at(&load, 1);
+    CHECK_EQ(view.requests, 0);
+    CHECK_EQ(view.queued_tokens, 0);
+}
+
+TEST(tokens_of_others_beyond_all_numbers_are_many)
+{
+    struct load load;
+    load_init(&load);
+    load_set_others(
+        &load, &(struct load_others){.queued_tokens = UINT64_MAX, .context_tokens = 1ULL << 32});
+    CHECK_EQ(read_at(&load, 1).queued_tokens, UINT32_MAX);
+    CHECK_EQ(read_at(&load, 1).context_tokens, UINT32_MAX);
+}
+
+TEST(only_requests_of_ours_await_their_first_token)
+{
+    struct load load;
+    load_init(&load);
+    load_set_others(&load, &(struct load_others){.requests = 3});
+    CHECK(!read_at(&load, 1).awaits_first_token);
+    struct load_request own = {.prompt_tokens = 100, .uncached_tokens = 60};
+    load_begin(&load, &own, 1000);
+    CHECK(read_at(&load, 1).awaits_first_token);
+    load_output(&load, &own, 1, 2000);
+    CHECK(!read_at(&load, 2).awaits_first_token);
+    load_end(&load, &own);
+    CHECK(!read_at(&load, 2).awaits_first_token);
+}
+
+TEST(requests_that_others_begin_are_recent_and_not_begun_by_us)
+{
+    struct load load;
+    load_init(&load);
+    load_note_begun(&load, 3, 900, 1000);
+    struct load_view view = read_at(&load, 1000);
+    CHECK(is_near(view.recent_requests, 3, 1));
+    CHECK(is_near(view.recent_tokens, 900, 1));
+    CHECK(read_at(&load, 1000 + load_recent_ms).recent_requests < 2);
+    CHECK_EQ(load.begun_requests, 0);
+    struct load_request own = {.prompt_tokens = 100, .uncached_tokens = 60};
+    load_begin(&load, &own, 1000000);
+    CHECK_EQ(load.begun_requests, 1);
+    CHECK_EQ(load.begun_tokens, 60);
+    CHECK(is_near(read_at(&load, 1000).recent_requests, 4, 1));
+    load_end(&load, &own);
+    CHECK_EQ(load.begun_requests, 1);
+}
+
+TEST(requests_of_other_routers_are_not_of_other_clients)
+{
+    struct load load;
+    load_init(&load);
+    load_set_others(&load, &(struct load_others){.requests = 6});
+    load_report(&load, &(struct load_report){.running = 9, .waiting = -1, .kv_usage = -1}, 1000);
+    CHECK(is_near(read_at(&load, 1000).foreign_requests, 3, 1));
+}

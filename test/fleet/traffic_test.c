@@ -222,3 +222,19 @@ TEST(text_is_four_bytes_a_token_until_the_engine_counts)
     }
     CHECK_EQ(traffic_tokens_of(&traffic, 6000), 2000);
 }
+
+TEST(arrivals_at_other_routers_are_added_to_ours)
+{
+    struct traffic traffic;
+    traffic_init(&traffic);
+    traffic_set_others(&traffic, 0.5F);
+    CHECK(read_at(&traffic, 1000000).arrivals_per_ms == 0.5F);
+    for (uint64_t i = 0; i < 100; i++) {
+        traffic_arrive(&traffic, 1000000 + i * 1000);
+    }
+    CHECK(is_near(read_at(&traffic, 1099000).arrivals_per_ms, 1.5, 1));
+    // Ours alone are told to the others.
+    CHECK(is_near(traffic_own_arrivals(&traffic, 1099000), 1, 1));
+    traffic_set_others(&traffic, 0);
+    CHECK(is_near(read_at(&traffic, 1099000).arrivals_per_ms, 1, 1));
+}

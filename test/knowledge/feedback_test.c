@@ -320,3 +320,142 @@ TEST(a_last_block_that_is_computed_again_does_not_contradict_the_events)
     CHECK_EQ(backend.shared.events_wrong, 0);
     tear_down();
 }
+
+// Requests of a router that shares: each path leaves notes from which others can tell what it did.
+static struct prefix_note note;
+static uint64_t number;
+
+static void set_up_tapped(void)
+{
+    set_up();
+    knowledge_destroy(&knowledge);
+    knowledge = knowledge_create(&(struct knowledge_options){.memory = 1 << 20,
+                                                             .ledger_memory = 1 << 20,
+                                                             .ttl_s = 3600,
+                                                             .backend_count_max = 4,
+                                                             .sender_count = 1,
+                                                             .is_tapped = true});
+    ASSERT(knowledge != NULL);
+    input.knowledge = knowledge;
+    (void)knowledge_owns(knowledge, 0, &backend);
+}
+
+static bool take_note(enum prefix_note_kind kind, uint64_t prediction, uint32_t count)
+{
+    return prefix_tap_take(knowledge_tap(knowledge), &note) && note.kind == kind &&
+           note.prediction == prediction && note.key_count == count;
+}
+
+static bool has_no_note(void)
+{
+    return !prefix_tap_take(knowledge_tap(knowledge), &note);
+}
+
+static bool begin_with(enum prefix_note_kind kind)
+{
+    feedback_begin(&feedback, &input, 1000000);
+    number = feedback.prediction;
+    return number != 0 && take_note(kind, number, 24);
+}
+
+TEST(a_whole_request_notes_a_prediction_and_its_confirmations)
+{
+    set_up_tapped();
+    CHECK(begin_with(PREFIX_NOTE_PREDICT));
+    feedback_confirm(&feedback, keys, 1000000);
+    CHECK(take_note(PREFIX_NOTE_CONFIRM, number, 24));
+    feedback_complete(&feedback, &(struct feedback_usage){0}, keys, key_count, 1000000);
+    CHECK(take_note(PREFIX_NOTE_CONFIRM, number, key_count));
+    feedback_end(&feedback, keys);
+    CHECK(has_no_note());
+    tear_down();
+}
+
+TEST(a_request_without_output_notes_a_withdrawal)
+{
+    set_up_tapped();
+    CHECK(begin_with(PREFIX_NOTE_PREDICT));
+    feedback_end(&feedback, keys);
+    CHECK(take_note(PREFIX_NOTE_WITHDRAW, number, 0));
+    feedback_end(&feedback, keys);
+    CHECK(has_no_note());
+    tear_down();
+}
+
+TEST(a_request_that_breaks_off_after_output_leaves_its_confirmation)
+{
+    set_up_tapped();
+    CHECK(begin_with(PREFIX_NOTE_PREDICT));
+    feedback_confirm(&feedback, keys, 1000000);
+    feedback_confirm(&feedback, keys, 1000000);
+    CHECK(take_note(PREFIX_NOTE_CONFIRM, number, 24));
+    feedback_end(&feedback, keys);
+    CHECK(has_no_note());
+    tear_down();
+}
+
+TEST(a_request_that_was_not_predicted_notes_its_confirmation_alone)
+{
+    set_up_tapped();
+    decision.chosen.matched_blocks = 20;
+    feedback_begin(&feedback, &input, 1000000);
+    CHECK_EQ(feedback.prediction, 0);
+    CHECK(has_no_note());
+    feedback_complete(&feedback, &(struct feedback_usage){0}, keys, 24, 1000000);
+    CHECK(take_note(PREFIX_NOTE_CONFIRM, 0, 24));
+    feedback_end(&feedback, keys);
+    CHECK(has_no_note());
+    tear_down();
+}
+
+TEST(a_request_without_keys_notes_nothing)
+{
+    set_up_tapped();
+    input.is_named = false;
+    input.key_count = 0;
+    feedback_begin(&feedback, &input, 1000000);
+    feedback_confirm(&feedback, keys, 1000000);
+    feedback_complete(&feedback, &(struct feedback_usage){0}, keys, 0, 1000000);
+    feedback_end(&feedback, keys);
+    CHECK(has_no_note());
+    tear_down();
+}
+
+TEST(with_events_a_request_notes_an_expectation_that_its_response_ends)
+{
+    set_up_tapped();
+    decision.chosen.by_events = true;
+    CHECK(begin_with(PREFIX_NOTE_EXPECT));
+    feedback_confirm(&feedback, keys, 1000000);
+    CHECK(has_no_note());
+    feedback_complete(&feedback, &(struct feedback_usage){0}, keys, 24, 1000000);
+    CHECK(take_note(PREFIX_NOTE_CONFIRM, number, 24));
+    feedback_end(&feedback, keys);
+    CHECK(has_no_note());
+    tear_down();
+}
+
+TEST(with_events_a_broken_request_notes_reported_blocks_and_a_withdrawal)
+{
+    set_up_tapped();
+    decision.chosen.by_events = true;
+    decision.chosen.reported_tokens = 4 * block_tokens;
+    CHECK(begin_with(PREFIX_NOTE_EXPECT));
+    feedback_confirm(&feedback, keys, 1000000);
+    feedback_end(&feedback, keys);
+    CHECK(take_note(PREFIX_NOTE_CONFIRM, 0, 4));
+    CHECK(take_note(PREFIX_NOTE_WITHDRAW, number, 0));
+    CHECK(has_no_note());
+    tear_down();
+}
+
+TEST(a_request_of_a_session_notes_where_it_went)
+{
+    set_up_tapped();
+    input.session_key = 99;
+    CHECK(begin_with(PREFIX_NOTE_PREDICT));
+    CHECK(take_note(PREFIX_NOTE_SESSION, 0, 1));
+    CHECK_EQ(note.keys[0], knowledge_session_block(99));
+    feedback_end(&feedback, keys);
+    tear_down();
+}

@@ -247,3 +247,163 @@ TEST(wrong_events_make_the_index_forget_the_backend)
     CHECK_EQ(matched(), 0);
     tear_down();
 }
+
+static struct prefix_note note;
+
+static void set_up_tapped(void)
+{
+    knowledge = knowledge_create(&(struct knowledge_options){.memory = 1 << 20,
+                                                             .ttl_s = 3600,
+                                                             .backend_count_max = 4,
+                                                             .sender_count = 2,
+                                                             .is_tapped = true});
+    ASSERT(knowledge != NULL);
+    backend = (struct backend){.id = 7, .identity = 77, .slot = 2};
+    atomic_store(&backend.shared.lives, 3);
+    load_init(&backend.load);
+    for (uint64_t i = 0; i < key_count; i++) {
+        keys[i] = (i + 1) * 0x9e3779b97f4a7c15;
+    }
+    CHECK(!knowledge_owns(knowledge, 0, &backend));
+}
+
+static bool take_note(enum prefix_note_kind kind)
+{
+    return prefix_tap_take(knowledge_tap(knowledge), &note) && note.kind == kind &&
+           note.backend == 77 && note.lives == 3;
+}
+
+static bool has_no_note(void)
+{
+    return !prefix_tap_take(knowledge_tap(knowledge), &note);
+}
+
+TEST(without_a_tap_there_are_no_numbers)
+{
+    set_up();
+    CHECK(knowledge_tap(knowledge) == NULL);
+    CHECK_EQ(knowledge_number(knowledge, 0), 0);
+    tear_down();
+}
+
+TEST(numbers_of_two_senders_differ)
+{
+    set_up_tapped();
+    uint64_t first = knowledge_number(knowledge, 0);
+    uint64_t second = knowledge_number(knowledge, 1);
+    CHECK(first != 0 && second != 0 && first != second);
+    CHECK(knowledge_number(knowledge, 0) != first);
+    tear_down();
+}
+
+TEST(a_store_leaves_a_note_of_its_kind_and_number)
+{
+    set_up_tapped();
+    CHECK(has_no_note()); // the takeover of the slot is told by the life
+    struct prefix_update update = {.residency = PREFIX_PREDICTED,
+                                   .keys = keys,
+                                   .key_count = 5,
+                                   .block_tokens = block_tokens,
+                                   .prediction = 9};
+    knowledge_store(knowledge, 0, &backend, &update);
+    CHECK(take_note(PREFIX_NOTE_PREDICT));
+    CHECK_EQ(note.prediction, 9);
+    CHECK_EQ(note.key_count, 5);
+    CHECK_EQ(note.keys[4], keys[4]);
+    CHECK_EQ(note.block_tokens, block_tokens);
+    update.residency = PREFIX_EXPECTED;
+    knowledge_store(knowledge, 0, &backend, &update);
+    CHECK(take_note(PREFIX_NOTE_EXPECT));
+    update.residency = PREFIX_CONFIRMED;
+    knowledge_store(knowledge, 0, &backend, &update);
+    CHECK(take_note(PREFIX_NOTE_CONFIRM));
+    CHECK_EQ(note.prediction, 9);
+    CHECK(has_no_note());
+    tear_down();
+}
+
+TEST(a_prediction_without_a_number_leaves_no_note)
+{
+    set_up_tapped();
+    store(5, PREFIX_PREDICTED);
+    CHECK(has_no_note());
+    store(5, PREFIX_CONFIRMED);
+    CHECK(take_note(PREFIX_NOTE_CONFIRM));
+    CHECK_EQ(note.prediction, 0);
+    tear_down();
+}
+
+TEST(a_withdrawal_and_a_session_leave_notes)
+{
+    set_up_tapped();
+    knowledge_withdraw(knowledge, 0, &backend,
+                       &(struct prefix_update){.keys = keys, .key_count = 5, .prediction = 9});
+    CHECK(take_note(PREFIX_NOTE_WITHDRAW));
+    CHECK_EQ(note.prediction, 9);
+    CHECK_EQ(note.key_count, 0);
+    knowledge_move_session(knowledge, 0, &backend,
+                           &(struct prefix_update){.keys = keys, .key_count = 1}, UINT32_MAX);
+    CHECK(take_note(PREFIX_NOTE_SESSION));
+    CHECK_EQ(note.key_count, 1);
+    CHECK_EQ(note.keys[0], keys[0]);
+    CHECK(has_no_note());
+    tear_down();
+}
+
+TEST(an_emptied_cache_leaves_a_note)
+{
+    set_up_tapped();
+    store(key_count, PREFIX_CONFIRMED);
+    CHECK(take_note(PREFIX_NOTE_CONFIRM));
+    struct knowledge_truth truth = {.believed_tokens = 20 * block_tokens, .age = 100};
+    knowledge_learn(knowledge, 0, &backend, &truth);
+    while (matched() > 0) {
+        knowledge_learn(knowledge, 0, &backend, &truth);
+    }
+    bool was_told = false;
+    while (prefix_tap_take(knowledge_tap(knowledge), &note)) {
+        was_told |= note.kind == PREFIX_NOTE_EMPTIED && note.backend == 77;
+    }
+    CHECK(was_told);
+    tear_down();
+}
+
+TEST(an_eviction_leaves_a_note_with_its_age)
+{
+    set_up_tapped();
+    store(key_count, PREFIX_CONFIRMED);
+    CHECK(take_note(PREFIX_NOTE_CONFIRM));
+    fill(100000);
+    while (prefix_tap_take(knowledge_tap(knowledge), &note)) {
+    }
+    knowledge_learn(knowledge, 0, &backend,
+                    &(struct knowledge_truth){.believed_tokens = 20 * block_tokens, .age = 90000});
+    CHECK(take_note(PREFIX_NOTE_EVICTED));
+    CHECK_EQ(note.age, 90000);
+    tear_down();
+}
+
+static uint32_t pauses;
+
+static void count_pause(void)
+{
+    pauses++;
+}
+
+TEST(a_merge_changes_the_index_and_leaves_no_note)
+{
+    set_up_tapped();
+    pauses = 0;
+    knowledge_merge(knowledge, 1,
+                    &(struct prefix_update){.verb = PREFIX_STORE,
+                                            .residency = PREFIX_CONFIRMED,
+                                            .backend = backend.slot,
+                                            .keys = keys,
+                                            .key_count = 12,
+                                            .now_s = 1},
+                    count_pause);
+    CHECK_EQ(matched(), 12);
+    CHECK(has_no_note());
+    CHECK_EQ(pauses, 0);
+    tear_down();
+}

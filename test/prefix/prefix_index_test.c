@@ -476,3 +476,132 @@ TEST(an_index_in_a_block_of_the_caller_stays_within_it)
         CHECK_EQ(block[sizes[i]], 0xa5);
     }
 }
+
+static void chain_merge(struct prefix_index *index, uint32_t backend, const struct chain *chain,
+                        uint32_t age, uint32_t age_s)
+{
+    prefix_index_merge(index,
+                       &(struct prefix_span){.keys = chain->keys,
+                                             .key_count = chain->count,
+                                             .backend = backend,
+                                             .now_s = 1000,
+                                             .residency = PREFIX_CONFIRMED},
+                       age, age_s);
+}
+
+TEST(merged_blocks_have_the_age_that_they_come_with_and_the_clock_stands)
+{
+    struct prefix_index *index = make(plenty, 0);
+    struct chain own = chain_make(NULL, 0, 1, 30);
+    struct chain merged = chain_make(NULL, 0, 2, 40);
+    chain_store(index, 7, &own);
+    uint32_t before = chain_hit(index, 7, &own, 1000).age;
+    chain_merge(index, 7, &merged, 25, 3);
+    struct prefix_hit hit = chain_hit(index, 7, &merged, 1000);
+    CHECK_EQ(hit.blocks, 40);
+    CHECK_EQ(hit.confirmed, 40);
+    CHECK_EQ(hit.age, 25);
+    CHECK_EQ(chain_hit(index, 7, &own, 1000).age, before);
+    CHECK_EQ(chain_match(index, 8, &merged), 0);
+    prefix_index_destroy(&index);
+}
+
+TEST(a_merge_makes_no_block_older)
+{
+    struct prefix_index *index = make(plenty, 0);
+    struct chain a = chain_make(NULL, 0, 1, 16);
+    struct chain b = chain_make(NULL, 0, 2, 16);
+    chain_store(index, 7, &b);
+    chain_store(index, 7, &a);
+    chain_merge(index, 7, &a, 100, 0);
+    CHECK_EQ(chain_hit(index, 7, &a, 1000).age, 0);
+    CHECK_EQ(chain_hit(index, 7, &b, 1000).age, 16);
+    chain_merge(index, 7, &b, 5, 0); // used at another router since
+    CHECK_EQ(chain_hit(index, 7, &b, 1000).age, 5);
+    prefix_index_destroy(&index);
+}
+
+TEST(a_merge_leaves_out_blocks_below_the_floor_or_beyond_the_ttl)
+{
+    struct prefix_index *index = make(plenty, 60);
+    struct chain own = chain_make(NULL, 0, 1, 100);
+    struct chain merged = chain_make(NULL, 0, 2, 20);
+    chain_store_some(index, 7, PREFIX_CONFIRMED, &own, 100, 1000);
+    prefix_index_forget_older(index, 7, 50);
+    chain_merge(index, 7, &merged, 50, 0);
+    CHECK_EQ(chain_hit(index, 7, &merged, 1000).blocks, 0);
+    chain_merge(index, 7, &merged, 49, 60);
+    CHECK_EQ(chain_hit(index, 7, &merged, 1000).blocks, 0);
+    chain_merge(index, 7, &merged, 49, 59);
+    CHECK_EQ(chain_hit(index, 7, &merged, 1000).blocks, 20);
+    CHECK_EQ(chain_hit(index, 7, &merged, 1001).blocks, 0);
+    prefix_index_destroy(&index);
+}
+
+TEST(a_merge_confirms_predicted_blocks)
+{
+    struct prefix_index *index = make(plenty, 0);
+    struct chain a = chain_make(NULL, 0, 1, 30);
+    chain_store_some(index, 7, PREFIX_PREDICTED, &a, 30, 1000);
+    a.count = 20;
+    chain_merge(index, 7, &a, 9, 0);
+    a.count = 30;
+    CHECK_EQ(chain_hit(index, 7, &a, 1000).blocks, 30);
+    CHECK_EQ(chain_hit(index, 7, &a, 1000).confirmed, 20);
+    prefix_index_destroy(&index);
+}
+
+// Chains are merged oldest first: the last one is the last to be evicted.
+TEST(a_full_index_evicts_merged_chains_in_their_order)
+{
+    struct prefix_index *index = make(64 << 10, 0);
+    struct prefix_usage usage;
+    uint64_t count = 0;
+    do {
+        struct chain chain = chain_make(NULL, 0, ++count, 16);
+        chain_merge(index, 7, &chain, (uint32_t)(100000 - count), 0);
+        prefix_index_usage(index, &usage);
+    } while (usage.evictions < 20);
+    uint64_t gone = 0;
+    for (uint64_t seed = 1; seed <= count; seed++) {
+        struct chain chain = chain_make(NULL, 0, seed, 16);
+        bool is_there = chain_hit(index, 7, &chain, 1000).blocks > 0;
+        CHECK(is_there || gone == seed - 1); // the oldest ones, without a hole
+        gone += !is_there;
+    }
+    CHECK_EQ(gone, usage.evictions);
+    prefix_index_destroy(&index);
+}
+
+// Blocks, confirmed blocks and ages of a merge beside a list of what was merged.
+TEST(merges_in_any_order_end_in_the_youngest_age_and_the_longest_chain)
+{
+    enum { chain_count = 6, backends = 3 };
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        struct rng rng = {.state = seed};
+        struct prefix_index *index = make(plenty, 0);
+        uint32_t longest[chain_count][backends] = {0};
+        uint32_t youngest[chain_count][backends];
+        memset(youngest, 0xff, sizeof(youngest));
+        for (uint32_t i = 0; i < 60; i++) {
+            uint32_t which = rng_below(&rng, chain_count);
+            uint32_t backend = rng_below(&rng, backends);
+            uint32_t age = rng_below(&rng, 1000);
+            // A run has one age: whole runs only.
+            struct chain chain = chain_make(NULL, 0, which + 1, 16);
+            chain_merge(index, backend, &chain, age, 0);
+            longest[which][backend] = 16;
+            youngest[which][backend] =
+                age < youngest[which][backend] ? age : youngest[which][backend];
+        }
+        for (uint32_t which = 0; which < chain_count; which++) {
+            struct chain chain = chain_make(NULL, 0, which + 1, 16);
+            for (uint32_t backend = 0; backend < backends; backend++) {
+                struct prefix_hit hit = chain_hit(index, backend, &chain, 1000);
+                CHECK_EQ(hit.confirmed, longest[which][backend]);
+                CHECK(hit.blocks == 0 || hit.age == youngest[which][backend]);
+            }
+        }
+        prefix_index_destroy(&index);
+    }
+}

@@ -261,7 +261,7 @@ static uint32_t follow_runs(const uint64_t *chain, uint32_t key_count, uint32_t 
     return depth;
 }
 
-// For each backend the runs and a match agree, block by block.
+// The runs and a match say the same of each backend, block by block.
 TEST(a_scan_and_a_match_agree)
 {
     enum { engines = 6, chain_count = 12, length = 60 };

@@ -290,3 +290,40 @@ TEST(a_full_ring_drops_updates_and_counts_them)
     CHECK_EQ(prefix_updates_dropped(scene.updates), dropped);
     unmake(&scene);
 }
+
+TEST(a_try_applies_at_once_or_not_at_all)
+{
+    struct scene scene = make(1);
+    struct chain chain = chain_make(NULL, 0, 1, 30);
+    struct prefix_update store = {
+        .verb = PREFIX_STORE, .backend = 5, .key_count = chain.count, .keys = chain.keys};
+    CHECK(prefix_updates_take_role(scene.updates));
+    CHECK(!prefix_updates_try(scene.updates, &store));
+    prefix_updates_give_role(scene.updates);
+    CHECK_EQ(chain_match(scene.index, 5, &chain), 0);
+    CHECK(prefix_updates_try(scene.updates, &store));
+    CHECK_EQ(chain_match(scene.index, 5, &chain), 30);
+    CHECK_EQ(prefix_updates_dropped(scene.updates), 0);
+    // The role was given back.
+    CHECK(prefix_updates_take_role(scene.updates));
+    prefix_updates_give_role(scene.updates);
+    unmake(&scene);
+}
+
+TEST(a_merge_is_an_update)
+{
+    struct scene scene = make(1);
+    struct chain chain = chain_make(NULL, 0, 1, 30);
+    struct prefix_update merge = {.verb = PREFIX_MERGE,
+                                  .residency = PREFIX_CONFIRMED,
+                                  .backend = 5,
+                                  .age = 12,
+                                  .age_s = 3,
+                                  .now_s = 100,
+                                  .key_count = chain.count,
+                                  .keys = chain.keys};
+    CHECK(prefix_updates_send(scene.updates, 0, &merge));
+    CHECK_EQ(chain_hit(scene.index, 5, &chain, 100).confirmed, 30);
+    CHECK_EQ(chain_hit(scene.index, 5, &chain, 100).age, 12);
+    unmake(&scene);
+}

@@ -655,7 +655,8 @@ TEST(flipped_frames_leave_a_router_that_goes_on)
             router_pump(a);
             for (uint32_t i = 0; i < scene.frame_count; i++) {
                 struct scene_frame *frame = &scene.frames[i];
-                frame->bytes[rng_below(&rng, (uint32_t)frame->size)] ^= 1U << rng_below(&rng, 8);
+                frame->bytes[rng_below(&rng, (uint32_t)frame->size)] ^=
+                    (uint8_t)(1U << rng_below(&rng, 8));
             }
             scene_deliver();
             scene_pass(50);

@@ -66,3 +66,17 @@ TEST(the_start_time_is_right_whatever_the_name_of_the_process)
     CHECK(start_ms <= now_ms + 20);
     CHECK(now_ms < start_ms + 60000);
 }
+
+TEST(a_name_has_the_host_and_the_number_of_the_process)
+{
+    char name[128];
+    char host[64];
+    char expected[128];
+    CHECK_EQ(gethostname(host, sizeof(host)), 0);
+    snprintf(expected, sizeof(expected), "%s/%ld", host, (long)getpid());
+    process_name(name, sizeof(name));
+    CHECK_STR(name, expected);
+    process_name(name, 4);
+    CHECK_EQ(strlen(name), 3);
+    CHECK(strncmp(name, expected, 3) == 0);
+}

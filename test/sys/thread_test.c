@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 
 static int ran;
 static int term_is_blocked;
@@ -32,4 +33,20 @@ TEST(runs_the_given_function_with_signals_blocked)
 TEST(there_is_at_least_one_core)
 {
     CHECK(thread_core_count() >= 1);
+}
+
+static void set_flag(void *owner)
+{
+    atomic_store((atomic_int *)owner, 1);
+}
+
+TEST(a_thread_that_yields_lets_another_run)
+{
+    atomic_int flag = 0;
+    struct thread *thread = NULL;
+    CHECK_EQ(thread_start("test", set_flag, &flag, &thread), STATUS_OK);
+    while (atomic_load(&flag) == 0) {
+        thread_yield();
+    }
+    thread_join(&thread);
 }
