@@ -214,6 +214,8 @@ def test_a_router_of_a_cluster_counts_what_it_shares(standin, warmpath):
         for name in ("up", "peers", "batches_sent_total", "batches_received_total", "bytes_sent_total", "bytes_received_total",
                      "snapshots_taken_total", "snapshots_given_total", "memory_bytes"):
             eventually(lambda router=router, name=name: shows(router, name), lambda router=router: metrics_of(router), 10)
+        overview = router.admin("GET", "/overview").json()["cluster"]
+        assert overview.keys() == router.status()["cluster"].keys() and len(overview["peers"]) == 1
         page = router.admin("GET", "/metrics").body
         assert value(parse(page), "warmpath_cluster_peer_silence_seconds") < 2
         assert promtool(page) == (0, "")
