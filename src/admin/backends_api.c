@@ -5,6 +5,7 @@
 #include "admin/backend_body.h"
 #include "admin/document/backend_json.h"
 #include "base/base.h"
+#include "cluster/cluster.h"
 #include "discovery/roster.h"
 #include "fleet/fleet.h"
 #include "json/json_writer.h"
@@ -84,6 +85,15 @@ static struct admin_result backends_api_changed(const struct admin_call *call,
     return backends_api_show(call, json);
 }
 
+// The other routers of the cluster do the same.
+static void backends_api_share(const struct admin_call *call, enum setting_field field,
+                               uint64_t value)
+{
+    if (admin_cluster(call->options) != NULL) {
+        cluster_set(admin_cluster(call->options), call->backend, field, value);
+    }
+}
+
 struct admin_result backends_api_change(const struct admin_call *call, struct json_writer *json)
 {
     uint32_t weight;
@@ -92,6 +102,7 @@ struct admin_result backends_api_change(const struct admin_call *call, struct js
         return (struct admin_result){.problem = HTTP_PROBLEM_BAD_DOCUMENT};
     }
     fleet_set_weight(call->options->fleet, call->backend, weight);
+    backends_api_share(call, SETTING_WEIGHT, weight);
     return backends_api_changed(call, json);
 }
 
@@ -133,11 +144,13 @@ struct admin_result backends_api_remove_url(const struct admin_call *call, struc
 struct admin_result backends_api_drain(const struct admin_call *call, struct json_writer *json)
 {
     fleet_set_draining(call->options->fleet, call->backend, true);
+    backends_api_share(call, SETTING_DRAINING, 1);
     return backends_api_changed(call, json);
 }
 
 struct admin_result backends_api_ready(const struct admin_call *call, struct json_writer *json)
 {
     fleet_set_draining(call->options->fleet, call->backend, false);
+    backends_api_share(call, SETTING_DRAINING, 0);
     return backends_api_changed(call, json);
 }

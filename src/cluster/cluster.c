@@ -24,12 +24,20 @@
 enum {
     notes_a_turn = 20000, // then frames that came in have their turn
     show_ms = 100,
+    speeds_ms = 1000,
     open_max = 16384,
     session_max = 65536,
     window_bits_min = 12,
     window_bits_max = 18,
     // Changes when prompts become other keys: routers of both rules do not share keys.
     key_rules = 1,
+};
+
+// Settings of a backend on their way between the keeper and this thread.
+struct waiting_settings {
+    uint64_t identity;
+    uint64_t values[SETTING_COUNT];
+    bool is_new[SETTING_COUNT];
 };
 
 struct cluster {
@@ -45,10 +53,16 @@ struct cluster {
     struct backend **by_slot;
     uint32_t slot_count;
     uint64_t shown_ms;
+    uint64_t speeds_ms;            // when speeds were told last
+    struct load_told *told_speeds; // by slot
     uint64_t router;
     char name[link_name_size];
     struct mutex lock; // for what follows
     struct cluster_status status;
+    struct waiting_settings *ours;   // by slot, for the other routers
+    struct waiting_settings *theirs; // by slot, for the keeper
+    bool has_ours;
+    bool has_theirs;
     uint64_t pools[fleet_pool_count_max]; // hashes of their names
     uint32_t pool_count;
 };
@@ -103,6 +117,43 @@ static void cluster_set_arrivals(void *owner, uint64_t pool, float per_ms)
     mutex_unlock(&cluster->lock);
 }
 
+static void put_setting(struct waiting_settings *waiting, uint64_t identity,
+                        enum setting_field field, uint64_t value)
+{
+    if (waiting->identity != identity) {
+        *waiting = (struct waiting_settings){.identity = identity};
+    }
+    waiting->values[field] = value;
+    waiting->is_new[field] = true;
+}
+
+static void cluster_take_setting(void *owner, uint32_t slot, enum setting_field field,
+                                 uint64_t value)
+{
+    struct cluster *cluster = owner;
+    struct backend *backend = cluster->by_slot[slot];
+    if (backend == NULL) {
+        return;
+    }
+    if (field == SETTING_CAPACITY) {
+        knowledge_set_learned_capacity(cluster->options.knowledge, backend, saturate_u32(value));
+        return;
+    }
+    mutex_lock(&cluster->lock);
+    put_setting(&cluster->theirs[slot], backend->identity, field, value);
+    cluster->has_theirs = true;
+    mutex_unlock(&cluster->lock);
+}
+
+static void cluster_hear_speed(void *owner, uint32_t slot, float prefill_ms, float step_ms)
+{
+    struct cluster *cluster = owner;
+    struct backend *backend = cluster->by_slot[slot];
+    if (backend != NULL) {
+        load_hear_speed(&backend->load, prefill_ms, step_ms, loop_now_us(cluster->loop));
+    }
+}
+
 static bool cluster_send(void *owner, uint64_t to, struct slice frame)
 {
     struct cluster *cluster = owner;
@@ -120,6 +171,8 @@ static const struct replica_sink cluster_sink = {
     .load = cluster_set_load,
     .begun = cluster_note_begun,
     .arrivals = cluster_set_arrivals,
+    .setting = cluster_take_setting,
+    .speed = cluster_hear_speed,
     .send = cluster_send,
     .room = cluster_room,
 };
@@ -198,13 +251,42 @@ static void cluster_follow_fleet(struct cluster *cluster)
     reclaim_announce(reclaim, cluster->options.reader, epoch);
 }
 
+static void cluster_tell_speed(struct cluster *cluster, const struct backend *backend)
+{
+    struct load_speeds speeds =
+        load_take_measured(&backend->load, &cluster->told_speeds[backend->slot]);
+    replica_tell_speed(cluster->replica, backend->identity, speeds.prefill_ms, speeds.step_ms);
+}
+
+static void cluster_tell_settings(struct cluster *cluster)
+{
+    mutex_lock(&cluster->lock);
+    for (uint32_t i = 0; i < cluster->slot_count && cluster->has_ours; i++) {
+        struct waiting_settings *waiting = &cluster->ours[i];
+        for (uint32_t field = 0; field < SETTING_COUNT; field++) {
+            if (waiting->is_new[field]) {
+                replica_set(cluster->replica, waiting->identity, field, waiting->values[field]);
+            }
+            waiting->is_new[field] = false;
+        }
+    }
+    cluster->has_ours = false;
+    mutex_unlock(&cluster->lock);
+}
+
 static void cluster_tell_loads(struct cluster *cluster)
 {
+    uint64_t now_ms = loop_now_ms(cluster->loop);
+    bool is_time = now_ms >= cluster->speeds_ms + speeds_ms;
+    cluster->speeds_ms = is_time ? now_ms : cluster->speeds_ms;
     for (uint32_t i = 0; i < cluster->view->member_count; i++) {
         const struct backend *backend = cluster->view->members[i].backend;
         struct record_load load = load_of(backend);
         replica_set_lives(cluster->replica, backend->identity, lives_of(backend));
         replica_set_load(cluster->replica, backend->identity, &load);
+        if (is_time) {
+            cluster_tell_speed(cluster, backend);
+        }
     }
     mutex_lock(&cluster->lock);
     for (uint32_t i = 0; i < cluster->pool_count; i++) {
@@ -240,6 +322,7 @@ static void cluster_tick(struct timer *timer)
     for (uint32_t i = 0; i < notes_a_turn && prefix_tap_take(tap, &note); i++) {
         replica_note(cluster->replica, &note);
     }
+    cluster_tell_settings(cluster);
     cluster_tell_loads(cluster);
     replica_pump(cluster->replica);
     if (now_ms >= cluster->shown_ms + show_ms) {
@@ -328,7 +411,11 @@ static enum status cluster_open(struct cluster *cluster, char error[cluster_erro
 
     cluster->slot_count = knowledge_backend_count_max(knowledge);
     cluster->by_slot = calloc(cluster->slot_count, sizeof(struct backend *));
-    if (cluster->by_slot == NULL || loop_create(&cluster->loop) != STATUS_OK) {
+    cluster->told_speeds = calloc(cluster->slot_count, sizeof(struct load_told));
+    cluster->ours = calloc(cluster->slot_count, sizeof(struct waiting_settings));
+    cluster->theirs = calloc(cluster->slot_count, sizeof(struct waiting_settings));
+    if (cluster->by_slot == NULL || cluster->told_speeds == NULL || cluster->ours == NULL ||
+        cluster->theirs == NULL || loop_create(&cluster->loop) != STATUS_OK) {
         return STATUS_IO;
     }
     uint64_t rules[2] = {key_rules, config->prefix.block_size};
@@ -364,6 +451,9 @@ static void cluster_release(struct cluster **cluster_ptr)
     loop_destroy(&cluster->loop);
     mutex_fini(&cluster->lock);
     free(cluster->by_slot);
+    free(cluster->told_speeds);
+    free(cluster->ours);
+    free(cluster->theirs);
     free(cluster);
 }
 
@@ -419,6 +509,31 @@ void cluster_set_config(struct cluster *cluster, const struct config *config)
 void cluster_wake(struct cluster *cluster)
 {
     loop_wake(cluster->loop);
+}
+
+void cluster_set(struct cluster *cluster, const struct backend *backend, enum setting_field field,
+                 uint64_t value)
+{
+    mutex_lock(&cluster->lock);
+    put_setting(&cluster->ours[backend->slot], backend->identity, field, value);
+    cluster->has_ours = true;
+    mutex_unlock(&cluster->lock);
+}
+
+void cluster_take_settings(struct cluster *cluster, cluster_setting_fn *changed, void *owner)
+{
+    mutex_lock(&cluster->lock);
+    for (uint32_t i = 0; i < cluster->slot_count && cluster->has_theirs; i++) {
+        struct waiting_settings *waiting = &cluster->theirs[i];
+        for (uint32_t field = 0; field < SETTING_COUNT; field++) {
+            if (waiting->is_new[field]) {
+                changed(owner, waiting->identity, field, waiting->values[field]);
+            }
+            waiting->is_new[field] = false;
+        }
+    }
+    cluster->has_theirs = false;
+    mutex_unlock(&cluster->lock);
 }
 
 void cluster_read_status(struct cluster *cluster, struct cluster_status *out)

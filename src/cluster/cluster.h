@@ -24,6 +24,7 @@
 #include "cluster/link.h"
 #include "replica/replica.h"
 
+struct backend;
 struct cluster;
 struct config;
 struct fleet;
@@ -62,6 +63,15 @@ void cluster_set_config(struct cluster *cluster, const struct config *config);
 
 // The fleet has changed.
 void cluster_wake(struct cluster *cluster);
+
+// An operator has set the weight of a backend here, or drains it: the others shall do so, too.
+void cluster_set(struct cluster *cluster, const struct backend *backend, enum setting_field field,
+                 uint64_t value);
+
+// Operators of other routers have.  Tells each change once.
+typedef void cluster_setting_fn(void *owner, uint64_t identity, enum setting_field field,
+                                uint64_t value);
+void cluster_take_settings(struct cluster *cluster, cluster_setting_fn *changed, void *owner);
 
 // As of a moment ago.
 void cluster_read_status(struct cluster *cluster, struct cluster_status *out);

@@ -23,6 +23,7 @@ enum {
     // A speed that has moved by a factor of long_move rests on one sample: the next ones may move
     // it by factors of 5.2, 2.7, 1.8 and so on, which repairs a wrong one.
     samples_after_long_move = 2,
+    load_stale_ms = 2000, // a speed of ours without a sample for so long
 };
 
 static const float long_move = 2;
@@ -139,7 +140,8 @@ void load_begin(struct load *load, struct load_request *request, uint64_t now_us
     ASSERT(!request->is_counted);
     ASSERT(request->uncached_tokens <= request->prompt_tokens);
 
-    int64_t ahead = ADD(&load->queued_tokens, request->uncached_tokens);
+    int64_t ahead = ADD(&load->queued_tokens, request->uncached_tokens) +
+                    (int64_t)LOAD(&load->others_queued_tokens);
     ADD(&load->requests, 1);
     count_recent(load, 1, request->uncached_tokens, (uint32_t)(now_us / 1000));
     ADD(&load->begun_requests, 1);
@@ -151,6 +153,30 @@ void load_begin(struct load *load, struct load_request *request, uint64_t now_us
     request->first_us = 0;
     request->last_us = now_us;
     request->is_counted = true;
+}
+
+// The wait includes queues that we do not see, and is never less than the work: hence a low
+// quantile.
+static struct learner prefill_learner(struct load *load, float expected_ms)
+{
+    return (struct learner){.value = &load->prefill_ms,
+                            .samples = &load->prefill_samples,
+                            .at_ms = &load->prefill_at_ms,
+                            .start = PREFILL_SHIPPED_TOKEN_MS,
+                            .expected = expected_ms,
+                            .quantile = 0.3F,
+                            .step = 0.035F};
+}
+
+static struct learner step_learner(struct load *load, float expected_ms)
+{
+    return (struct learner){.value = &load->step_ms,
+                            .samples = &load->step_samples,
+                            .at_ms = &load->step_at_ms,
+                            .start = PREFILL_SHIPPED_STEP_MS,
+                            .expected = expected_ms,
+                            .quantile = 0.5F,
+                            .step = 0.025F};
 }
 
 // The curve of base/prefill_curve.h, solved for the time of one token.
@@ -173,15 +199,8 @@ static void learn_prefill(struct load *load, const struct load_request *request,
         sample = waited_ms / sqrtf(work * work + PREFILL_STEP_TOKENS * PREFILL_STEP_TOKENS);
     }
 
-    // The wait includes queues that we do not see, and is never less than the work: hence a low
-    // quantile.
-    struct learner learner = {.value = &load->prefill_ms,
-                              .samples = &load->prefill_samples,
-                              .at_ms = &load->prefill_at_ms,
-                              .start = PREFILL_SHIPPED_TOKEN_MS,
-                              .expected = request->expected_prefill_ms,
-                              .quantile = 0.3F,
-                              .step = 0.035F};
+    ADD(&load->prefill_measured, 1);
+    struct learner learner = prefill_learner(load, request->expected_prefill_ms);
     load_learn(&learner, sample, now_us);
 }
 
@@ -191,14 +210,9 @@ static void learn_step(struct load *load, struct load_request *request, uint64_t
     if (tokens < step_sample_tokens) {
         return;
     }
-    struct learner learner = {.value = &load->step_ms,
-                              .samples = &load->step_samples,
-                              .at_ms = &load->step_at_ms,
-                              .start = PREFILL_SHIPPED_STEP_MS,
-                              .expected = request->expected_step_ms,
-                              .quantile = 0.5F,
-                              .step = 0.025F};
+    struct learner learner = step_learner(load, request->expected_step_ms);
     if (now_us > request->last_us) {
+        ADD(&load->step_measured, 1);
         load_learn(&learner, (float)(now_us - request->last_us) / 1000 / (float)tokens, now_us);
         request->expected_step_ms = 0; // later samples meet a speed that was just learned
     }
@@ -258,6 +272,31 @@ void load_end(struct load *load, struct load_request *request)
         SUB(&load->sequences, 1);
     }
     SUB(&load->requests, 1);
+}
+
+struct load_speeds load_take_measured(const struct load *load, struct load_told *told)
+{
+    struct load_told now = {.prefill = LOAD(&load->prefill_measured),
+                            .step = LOAD(&load->step_measured)};
+    struct load_speeds speeds = {
+        .prefill_ms = now.prefill != told->prefill ? LOAD(&load->prefill_ms) : 0,
+        .step_ms = now.step != told->step ? LOAD(&load->step_ms) : 0,
+    };
+    *told = now;
+    return speeds;
+}
+
+void load_hear_speed(struct load *load, float prefill_ms, float step_ms, uint64_t now_us)
+{
+    // Ours may be stale, because we avoid a backend that was slow: then the fresh one takes its
+    // place.
+    uint32_t now_ms = (uint32_t)(now_us / 1000);
+    bool is_stale = load_age_ms(&load->prefill_at_ms, now_ms) > load_stale_ms;
+    struct learner prefill = prefill_learner(load, is_stale ? prefill_ms : 0);
+    is_stale = load_age_ms(&load->step_at_ms, now_ms) > load_stale_ms;
+    struct learner step = step_learner(load, is_stale ? step_ms : 0);
+    load_learn(&prefill, prefill_ms, now_us);
+    load_learn(&step, step_ms, now_us);
 }
 
 void load_set_others(struct load *load, const struct load_others *others)

@@ -90,6 +90,8 @@ struct load {
     // No decision reads these.  Begun since the start, for other routers.
     _Alignas(64) atomic_uint_fast64_t begun_requests;
     atomic_uint_fast64_t begun_tokens; // uncached ones
+    atomic_uint prefill_measured;      // samples of this router alone
+    atomic_uint step_measured;         // likewise
     // Of responses that report it: tokens predicted to be cached, and tokens that were.
     atomic_uint_fast64_t predicted_tokens;
     atomic_uint_fast64_t cached_tokens;
@@ -168,6 +170,24 @@ void load_set_others(struct load *load, const struct load_others *others);
 // Other routers have sent it requests.
 void load_note_begun(struct load *load, uint64_t requests, uint64_t uncached_tokens,
                      uint64_t now_ms);
+
+// How many samples there were when other routers were told last.
+struct load_told {
+    unsigned prefill;
+    unsigned step;
+};
+
+// Speeds of which this router itself has had samples since then, in ms; 0: none.  Only these go to
+// other routers, so that no speed comes back to where it was measured.
+struct load_speeds {
+    float prefill_ms;
+    float step_ms;
+};
+struct load_speeds load_take_measured(const struct load *load, struct load_told *told);
+
+// Another router has measured these speeds, in ms; 0: none.  They count as one sample of ours, and
+// take the place of a speed that has had no sample lately.
+void load_hear_speed(struct load *load, float prefill_ms, float step_ms, uint64_t now_us);
 
 void load_report(struct load *load, const struct load_report *report, uint64_t now_ms);
 

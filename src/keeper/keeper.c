@@ -48,6 +48,7 @@ enum {
     first_round_ms = 1000,
     tick_ms = 100,
     members_ms = 1000,
+    weight_max = 256,  // as backends.weight allows
     member_max = 4096, // as many as limits.backends allows
 };
 
@@ -225,6 +226,32 @@ static void keeper_reopen_recording(struct keeper *keeper)
     }
 }
 
+// Operators of other routers have set weights or drain backends: this router follows.
+static void keeper_follow_setting(void *owner, uint64_t identity, enum setting_field field,
+                                  uint64_t value)
+{
+    struct keeper *keeper = owner;
+    const struct fleet_member *member;
+    for (uint32_t i = 0; (member = fleet_member_at(keeper->fleet, i)) != NULL; i++) {
+        struct backend *backend = member->backend;
+        if (backend->identity != identity) {
+            continue;
+        }
+        if (field == SETTING_DRAINING && member->draining != (value != 0)) {
+            log_info("backend %s: %s: as another router says", backend->url,
+                     value != 0 ? "draining" : "no longer draining");
+            fleet_set_draining(keeper->fleet, backend, value != 0);
+            keeper->fleet_changed = true;
+        } else if (field == SETTING_WEIGHT && member->weight != value && value > 0 &&
+                   value <= weight_max) {
+            log_info("backend %s: weight %u: as another router says", backend->url,
+                     (unsigned)value);
+            fleet_set_weight(keeper->fleet, backend, (uint32_t)value);
+            keeper->fleet_changed = true;
+        }
+    }
+}
+
 static void keeper_tick(struct timer *timer)
 {
     struct keeper *keeper = CONTAINER_OF(timer, struct keeper, tick);
@@ -242,6 +269,9 @@ static void keeper_tick(struct timer *timer)
     }
     if (keeper->recording != NULL) {
         recording_drain(keeper->recording, loop_now_ms(keeper->loop));
+    }
+    if (keeper->cluster != NULL) {
+        cluster_take_settings(keeper->cluster, keeper_follow_setting, keeper);
     }
     stall_watch_look(keeper->fleet, keeper->config->health.stall_time, loop_now_ms(keeper->loop));
     if (keeper->scribe != NULL &&

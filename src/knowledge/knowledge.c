@@ -158,6 +158,15 @@ static void knowledge_set_capacity(struct knowledge *knowledge, const struct bac
     prefix_index_set_capacity(knowledge->index, backend->slot, tokens);
 }
 
+void knowledge_set_learned_capacity(struct knowledge *knowledge, const struct backend *backend,
+                                    uint32_t tokens)
+{
+    const struct knowledge_slot *slot = knowledge_slot_of(knowledge, backend);
+    if (atomic_load_explicit(&slot->reported, memory_order_relaxed) == 0) {
+        knowledge_set_capacity(knowledge, backend, tokens);
+    }
+}
+
 // False: the queue was full, and the index stays as it was.
 static bool knowledge_send(struct knowledge *knowledge, uint32_t sender,
                            const struct backend *backend, struct prefix_update update)
@@ -329,6 +338,8 @@ void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backen
         belief, &(struct capacity_sample){.age = truth->age, .was_there = was_there}, &verdict);
     if (learned != belief && atomic_load_explicit(&slot->reported, memory_order_relaxed) == 0) {
         knowledge_set_capacity(knowledge, backend, learned);
+        knowledge_note(knowledge, sender, backend,
+                       (struct prefix_note){.kind = PREFIX_NOTE_CAPACITY, .age = learned});
     }
     if (is_emptied(slot, verdict)) {
         knowledge_forget_emptied(knowledge, sender, backend);

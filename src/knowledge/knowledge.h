@@ -83,6 +83,10 @@ void knowledge_move_session(struct knowledge *knowledge, uint32_t sender,
 // The backend's cache size in tokens, as reported or learned; 0: unknown.
 uint32_t knowledge_capacity(const struct knowledge *knowledge, const struct backend *backend);
 
+// Another router has learned it; a size that the engine reports takes precedence.
+void knowledge_set_learned_capacity(struct knowledge *knowledge, const struct backend *backend,
+                                    uint32_t tokens);
+
 // The engine has reported the cached tokens of a prompt, which we compare with our prediction.
 struct knowledge_truth {
     uint32_t believed_tokens;

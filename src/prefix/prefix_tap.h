@@ -29,6 +29,7 @@ enum prefix_note_kind {
     PREFIX_NOTE_EMPTIED,  // its cache is empty, though the process lives
     PREFIX_NOTE_EVICTED,  // it has evicted what was not used during its last `age` new tokens
     PREFIX_NOTE_SESSION,  // the session of the one key lives here now
+    PREFIX_NOTE_CAPACITY, // its cache holds `age` tokens, as responses show
 };
 
 struct prefix_note {

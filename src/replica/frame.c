@@ -103,6 +103,17 @@ static void put_plain(struct wire_writer *writer, const struct frame_record *rec
         wire_put_word(writer, record->pool);
         wire_put_varint(writer, record->arrivals);
         break;
+    case RECORD_SETTING:
+        wire_put_varint(writer, record->backend);
+        wire_put_varint(writer, record->setting.field);
+        wire_put_varint(writer, record->setting.value);
+        wire_put_word(writer, record->setting.stamp);
+        break;
+    case RECORD_SPEED:
+        wire_put_varint(writer, record->backend);
+        wire_put_varint(writer, record->speed.prefill_ns);
+        wire_put_varint(writer, record->speed.step_ns);
+        break;
     case RECORD_HOLD:
         wire_put_varint(writer, record->backend);
         wire_put_varint(writer, record->age);
@@ -126,7 +137,7 @@ bool frame_writer_add(struct frame_writer *writer, const struct frame_record *re
     }
     ASSERT(!has_keys || writer->window != NULL);
     wire_put_byte(out, (uint8_t)record->kind);
-    // The size has two bytes, so that it can be filled in.
+    // The size has three bytes, so that it can be filled in.
     size_t size_at = out->size;
     wire_put_byte(out, 0);
     wire_put_byte(out, 0);
@@ -272,6 +283,17 @@ static bool take_plain(struct wire_reader *reader, const struct frame_head *head
     case RECORD_TRAFFIC:
         out->pool = wire_take_word(reader);
         out->arrivals = wire_take_count(reader, UINT32_MAX);
+        return true;
+    case RECORD_SETTING:
+        out->backend = take_backend(reader, head);
+        out->setting.field = (enum setting_field)wire_take_byte(reader);
+        out->setting.value = wire_take_varint(reader);
+        out->setting.stamp = wire_take_word(reader);
+        return out->setting.field < SETTING_COUNT; // a later version may have more
+    case RECORD_SPEED:
+        out->backend = take_backend(reader, head);
+        out->speed.prefill_ns = wire_take_varint(reader);
+        out->speed.step_ns = wire_take_varint(reader);
         return true;
     case RECORD_HOLD:
         out->backend = take_backend(reader, head);

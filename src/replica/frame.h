@@ -62,6 +62,8 @@ enum record_kind {
     RECORD_SESSION,  // backend, session, stamp
     RECORD_LOAD,     // backend, load
     RECORD_TRAFFIC,  // pool, arrivals
+    RECORD_SETTING,  // backend, setting
+    RECORD_SPEED,    // backend, speed
     RECORD_HOLD,     // backend, age, age_s, keys: of a snapshot
     RECORD_COVER,    // router, sequence: a snapshot has what that router told up to there
 };
@@ -77,6 +79,26 @@ struct record_load {
     uint64_t begun_tokens;
 };
 
+// One word about a backend, of which the latest counts.
+enum setting_field {
+    SETTING_CAPACITY, // of its cache in tokens, as routers learned it; of one era
+    SETTING_WEIGHT,   // as an operator set it
+    SETTING_DRAINING, // likewise: 0 or 1
+    SETTING_COUNT,
+};
+
+struct record_setting {
+    enum setting_field field;
+    uint64_t value;
+    uint64_t stamp; // hybrid_clock.h; 0: not set
+};
+
+// The speeds that a router has measured since it told of them last; 0: none.
+struct record_speed {
+    uint64_t prefill_ns; // for one uncached token
+    uint64_t step_ns;    // between two tokens of one sequence
+};
+
 struct frame_record {
     enum record_kind kind;
     uint32_t backend; // position in the head's list
@@ -87,6 +109,8 @@ struct frame_record {
     uint64_t session;
     uint64_t stamp;
     struct record_load load;
+    struct record_setting setting;
+    struct record_speed speed;
     uint64_t pool;
     uint32_t arrivals; // requests in a thousand seconds
     uint64_t router;

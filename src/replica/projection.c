@@ -160,6 +160,7 @@ void projection_follow(struct projection *projection, struct shared_backend *bac
 {
     if (verdict == LIFE_ENDED) {
         projection->eras++;
+        backend->settings[SETTING_CAPACITY] = (struct record_setting){0};
         end_earlier_predictions(projection, backend);
         project(projection, backend, (struct prefix_update){.verb = PREFIX_FORGET});
     }
@@ -272,8 +273,8 @@ void projection_keep_open(struct projection *projection, uint64_t router, const 
     for (uint32_t i = 0; i < count; i++) {
         open_table_tell(&projection->open, router, numbers[i], now_ms);
     }
-    withdraw_older(projection, router,
-                   now_ms - (now_ms < 2 * frame_open_ms ? 0 : 2 * frame_open_ms), now_ms);
+    withdraw_older(projection, router, now_ms > 2 * frame_open_ms ? now_ms - 2 * frame_open_ms : 0,
+                   now_ms);
 }
 
 void projection_hold(struct projection *projection, const struct shared_backend *backend,
@@ -315,21 +316,25 @@ static void project_session(struct projection *projection, const struct shared_b
                                    .key_count = 1});
 }
 
+// A stamp for a word from here, or the checked stamp of one from elsewhere; 0: no later word could
+// take its place.
+static uint64_t heard_stamp(struct projection *projection, uint64_t stamp)
+{
+    if (stamp == 0) {
+        return hybrid_clock_stamp(&projection->clock, projection->wall_ms);
+    }
+    hybrid_clock_hear(&projection->clock, stamp);
+    return stamp < UINT64_MAX / 2 ? stamp : 0;
+}
+
 uint64_t projection_move_session(struct projection *projection,
                                  const struct shared_backend *backend, uint64_t key, uint64_t stamp)
 {
     bool is_own = stamp == 0;
     uint64_t before;
-    if (stamp >= UINT64_MAX / 2) {
-        return 0; // no later move could take its place
-    }
-    if (is_own) {
-        stamp = hybrid_clock_stamp(&projection->clock, projection->wall_ms);
-    } else {
-        hybrid_clock_hear(&projection->clock, stamp);
-    }
+    stamp = heard_stamp(projection, stamp);
     struct shared_session session = {.key = key, .stamp = stamp, .backend = backend->identity};
-    if (!session_table_move(&projection->sessions, &session, &before)) {
+    if (stamp == 0 || !session_table_move(&projection->sessions, &session, &before)) {
         return 0;
     }
     // Our worker has moved it already, but from where the index had it then.
@@ -337,4 +342,40 @@ uint64_t projection_move_session(struct projection *projection,
         project_session(projection, backend, key, before);
     }
     return stamp;
+}
+
+// The value decides between two words with one stamp, so that all routers decide alike.
+static bool is_later_setting(const struct record_setting *a, const struct record_setting *b)
+{
+    return a->stamp != b->stamp ? a->stamp > b->stamp : a->value > b->value;
+}
+
+uint64_t projection_set(struct projection *projection, struct shared_backend *backend,
+                        const struct record_setting *setting)
+{
+    bool is_own = setting->stamp == 0;
+    struct record_setting *known = &backend->settings[setting->field];
+    struct record_setting next = *setting;
+    next.stamp = heard_stamp(projection, setting->stamp);
+    if (next.stamp == 0 || !is_later_setting(&next, known)) {
+        return 0;
+    }
+    bool is_new = known->stamp == 0 || known->value != next.value;
+    *known = next;
+    if (!is_own && is_new && backend->slot != no_slot) {
+        projection->sink->setting(projection->owner, backend->slot, next.field, next.value);
+    }
+    return next.stamp;
+}
+
+void projection_tell_settings(const struct projection *projection,
+                              const struct shared_backend *backend)
+{
+    for (uint32_t i = 0; i < SETTING_COUNT; i++) {
+        const struct record_setting *setting = &backend->settings[i];
+        if (setting->stamp != 0) {
+            projection->sink->setting(projection->owner, backend->slot, setting->field,
+                                      setting->value);
+        }
+    }
 }

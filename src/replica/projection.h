@@ -12,6 +12,7 @@
 #pragma once
 
 #include "prefix/prefix_updates.h"
+#include "replica/frame.h"
 #include "replica/hybrid_clock.h"
 #include "replica/life.h"
 #include "replica/open_table.h"
@@ -19,7 +20,6 @@
 
 enum { no_slot = UINT32_MAX };
 
-struct frame_record;
 struct replica_sink;
 
 // A backend of the fleet.
@@ -29,6 +29,7 @@ struct shared_backend {
     bool is_set;       // since the last replica_end_backends
     bool is_stale;     // its life goes on, but we forgot what we knew, and no snapshot came since
     struct life life;
+    struct record_setting settings[SETTING_COUNT];
 };
 
 struct projection {
@@ -101,3 +102,12 @@ void projection_evict(struct projection *projection, const struct shared_backend
 uint64_t projection_move_session(struct projection *projection,
                                  const struct shared_backend *backend, uint64_t key,
                                  uint64_t stamp);
+
+// A word about the backend; `stamp` 0: just now and here.  Returns the stamp, 0: a later word is
+// known.
+uint64_t projection_set(struct projection *projection, struct shared_backend *backend,
+                        const struct record_setting *setting);
+
+// The backend is in our fleet now: it gets what is set of it.
+void projection_tell_settings(const struct projection *projection,
+                              const struct shared_backend *backend);

@@ -104,6 +104,7 @@ void replica_set_backend(struct replica *replica, uint64_t identity, uint32_t sl
     backend->life.lives = lives;
     replica->projection.is_behind = true;
     tell_load(replica, backend);
+    projection_tell_settings(&replica->projection, backend);
 }
 
 void replica_set_lives(struct replica *replica, uint64_t identity, uint32_t lives)
@@ -185,7 +186,7 @@ static struct frame_record record_of(const struct prefix_note *note)
         [PREFIX_NOTE_PREDICT] = RECORD_PREDICT, [PREFIX_NOTE_EXPECT] = RECORD_EXPECT,
         [PREFIX_NOTE_CONFIRM] = RECORD_CONFIRM, [PREFIX_NOTE_WITHDRAW] = RECORD_WITHDRAW,
         [PREFIX_NOTE_EVICTED] = RECORD_EVICTED, [PREFIX_NOTE_SESSION] = RECORD_SESSION,
-        [PREFIX_NOTE_EMPTIED] = RECORD_NONE};
+        [PREFIX_NOTE_EMPTIED] = RECORD_NONE,    [PREFIX_NOTE_CAPACITY] = RECORD_SETTING};
     return (struct frame_record){.kind = kinds[note->kind],
                                  .number = note->prediction,
                                  .block_tokens = note->block_tokens,
@@ -221,6 +222,10 @@ static bool replica_note_own(struct replica *replica, struct shared_backend *bac
         record->session = note->keys[0];
         record->stamp = projection_move_session(projection, backend, note->keys[0], 0);
         return record->stamp != 0;
+    case PREFIX_NOTE_CAPACITY:
+        record->setting = (struct record_setting){.field = SETTING_CAPACITY, .value = note->age};
+        record->setting.stamp = projection_set(projection, backend, &record->setting);
+        return record->setting.stamp != 0;
     }
     return false;
 }
@@ -260,6 +265,42 @@ void replica_set_load(struct replica *replica, uint64_t identity, const struct r
     if (replica->is_refreshing || !loads_are_equal(own, load)) {
         *own = *load;
         replica_tell(replica, backend, (struct frame_record){.kind = RECORD_LOAD, .load = *load});
+    }
+}
+
+void replica_set(struct replica *replica, uint64_t identity, enum setting_field field,
+                 uint64_t value)
+{
+    struct shared_backend *backend = projection_find(&replica->projection, identity);
+    struct record_setting setting = {.field = field, .value = value};
+    if (backend == NULL) {
+        return;
+    }
+    setting.stamp = projection_set(&replica->projection, backend, &setting);
+    if (setting.stamp != 0) {
+        replica_tell(replica, backend,
+                     (struct frame_record){.kind = RECORD_SETTING, .setting = setting});
+    }
+}
+
+// 0 also for speeds that no engine has.
+static uint64_t speed_in_ns(float ms)
+{
+    return ms > 0 && ms < 1e6F ? (uint64_t)(ms * 1e6F) : 0;
+}
+
+static float speed_in_ms(uint64_t ns)
+{
+    return ns < UINT64_C(1) << 40 ? (float)ns / 1e6F : 0;
+}
+
+void replica_tell_speed(struct replica *replica, uint64_t identity, float prefill_ms, float step_ms)
+{
+    const struct shared_backend *backend = projection_find(&replica->projection, identity);
+    struct record_speed speed = {.prefill_ns = speed_in_ns(prefill_ms),
+                                 .step_ns = speed_in_ns(step_ms)};
+    if (backend != NULL && (speed.prefill_ns > 0 || speed.step_ns > 0)) {
+        replica_tell(replica, backend, (struct frame_record){.kind = RECORD_SPEED, .speed = speed});
     }
 }
 
@@ -406,6 +447,8 @@ void replica_peer_left(struct replica *replica, uint64_t router)
         replica_tell_arrivals(replica, peer->pools[k].pool);
     }
     peer->pool_count = 0;
+    // It can no longer tell what is missing of it; another router may have heard it all.
+    replica->projection.is_behind |= peer->gap_end != 0;
     projection_withdraw_all(&replica->projection, router);
     replica_forget_asker(replica, router);
 }
@@ -480,6 +523,19 @@ static void replica_take_keys(struct replica *replica, struct peer *peer,
     }
 }
 
+// A capacity is of one life; the word of an operator is not.
+static void replica_take_setting(struct replica *replica, const struct frame_head *head,
+                                 const struct frame_record *record)
+{
+    struct shared_backend *backend =
+        record->setting.field == SETTING_CAPACITY
+            ? backend_of_record(replica, head, record)
+            : projection_find(&replica->projection, head->backends[record->backend].identity);
+    if (backend != NULL && record->setting.stamp != 0) {
+        (void)projection_set(&replica->projection, backend, &record->setting);
+    }
+}
+
 void replica_take_record(struct replica *replica, struct peer *peer, const struct frame_head *head,
                          const struct frame_record *record)
 {
@@ -518,6 +574,17 @@ void replica_take_record(struct replica *replica, struct peer *peer, const struc
         break;
     case RECORD_TRAFFIC:
         replica_take_arrivals(replica, peer, record);
+        break;
+    case RECORD_SETTING:
+        replica_take_setting(replica, head, record);
+        break;
+    case RECORD_SPEED:
+        backend = backend_of_record(replica, head, record);
+        if (backend != NULL && backend->slot != no_slot) {
+            replica->options.sink->speed(replica->options.owner, backend->slot,
+                                         speed_in_ms(record->speed.prefill_ns),
+                                         speed_in_ms(record->speed.step_ns));
+        }
         break;
     case RECORD_COVER:
         replica_take_cover(replica, record);

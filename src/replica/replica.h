@@ -16,6 +16,8 @@
 //     open predictions      each router's own: its newest word counts    open_table.h
 //     sessions              the latest stamp                             session_table.h
 //     load, traffic         each router's own: its newest word counts, and none when it has left
+//     settings              learned capacity, weight, draining: the latest stamp
+//     speeds                measurements, which every router blends into its own; not a state
 //
 // The index is a projection of this: it has a block of a backend if the holds of its present era
 // have it, or an open prediction.  Ages are not shared: each router counts the blocks that are new
@@ -56,6 +58,10 @@ struct replica_sink {
     void (*begun)(void *owner, uint32_t slot, uint64_t requests, uint64_t tokens);
     // Requests that arrive at other routers for the pool of that hash.
     void (*arrivals)(void *owner, uint64_t pool, float per_ms);
+    // Another router has learned or was told this about it.
+    void (*setting)(void *owner, uint32_t slot, enum setting_field field, uint64_t value);
+    // Another router has measured these speeds of it; 0: it has not.
+    void (*speed)(void *owner, uint32_t slot, float prefill_ms, float step_ms);
     // A frame to one router, or to all (`to` 0).  False: it was dropped, at least for one.
     bool (*send)(void *owner, uint64_t to, struct slice frame);
     // Bytes that may be sent to that router now.
@@ -93,6 +99,12 @@ void replica_note(struct replica *replica, const struct prefix_note *note);
 // Our load on a backend, and our arrivals; to be told if they changed.
 void replica_set_load(struct replica *replica, uint64_t identity, const struct record_load *load);
 void replica_set_arrivals(struct replica *replica, uint64_t pool, float per_ms);
+// Speeds that we have measured since the last call; 0: none.
+void replica_tell_speed(struct replica *replica, uint64_t identity, float prefill_ms,
+                        float step_ms);
+// An operator of this router has set its weight, or drains it.
+void replica_set(struct replica *replica, uint64_t identity, enum setting_field field,
+                 uint64_t value);
 
 // Sends what has gathered, and goes on with snapshots.
 void replica_pump(struct replica *replica);

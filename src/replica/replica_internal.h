@@ -70,10 +70,12 @@ struct given_snapshot {
     bool is_partial;                       // some backend is not believed, or was forgotten
     uint32_t stage;                        // enum give_stage
     uint32_t session;                      // the next place of the table
+    uint32_t setting;                      // the next one, by place of the backend and field
     uint32_t cover;                        // the next one
     bool has_record;                       // that found no room yet
     struct frame_record record;
     const struct shared_backend *backend; // of the record; NULL: it has none
+    uint64_t era;                         // of the record: the life may end while it waits for room
 };
 
 struct replica {

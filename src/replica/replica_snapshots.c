@@ -23,7 +23,7 @@ enum {
     tell_again_ms = 500,
 };
 
-enum give_stage { GIVE_CHAINS, GIVE_SESSIONS, GIVE_COVERS, GIVE_DONE };
+enum give_stage { GIVE_CHAINS, GIVE_SESSIONS, GIVE_SETTINGS, GIVE_COVERS, GIVE_DONE };
 
 static uint64_t now_of(const struct replica *replica)
 {
@@ -296,9 +296,15 @@ static bool given_fetch_chain(struct replica *replica)
     struct snapshot_chain chain;
     while (snapshot_next(given->snapshot, &chain)) {
         const struct shared_backend *backend = given->by_slot[chain.backend];
-        if (backend != NULL && backend->slot == chain.backend && !backend->life.is_out &&
-            backend->life.era == given->eras[chain.backend]) {
+        if (backend == NULL || backend->slot != chain.backend ||
+            backend->life.era != given->eras[chain.backend]) {
+            continue;
+        }
+        // The life may go on, and then the asker lacks the chain.
+        given->is_partial |= backend->life.is_out;
+        if (!backend->life.is_out) {
             given->backend = backend;
+            given->era = given->eras[chain.backend];
             given->record = (struct frame_record){.kind = RECORD_HOLD,
                                                   .age = chain.age,
                                                   .age_s = chain.age_s,
@@ -319,8 +325,26 @@ static bool given_fetch_session(struct replica *replica)
         given->backend =
             session->stamp != 0 ? projection_find(&replica->projection, session->backend) : NULL;
         if (given->backend != NULL) {
+            given->era = given->backend->life.era;
             given->record = (struct frame_record){
                 .kind = RECORD_SESSION, .session = session->key, .stamp = session->stamp};
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool given_fetch_setting(struct replica *replica)
+{
+    struct given_snapshot *given = &replica->given;
+    uint32_t count = (replica->projection.backend_mask + 1) * SETTING_COUNT;
+    while (given->setting < count) {
+        const struct shared_backend *backend =
+            &replica->projection.backends[given->setting / SETTING_COUNT];
+        const struct record_setting *setting = &backend->settings[given->setting++ % SETTING_COUNT];
+        if (backend->identity != 0 && setting->stamp != 0) {
+            given->backend = backend;
+            given->record = (struct frame_record){.kind = RECORD_SETTING, .setting = *setting};
             return true;
         }
     }
@@ -346,6 +370,7 @@ static bool given_fetch(struct replica *replica)
     static bool (*const stages[])(struct replica *) = {
         [GIVE_CHAINS] = given_fetch_chain,
         [GIVE_SESSIONS] = given_fetch_session,
+        [GIVE_SETTINGS] = given_fetch_setting,
         [GIVE_COVERS] = given_fetch_cover,
     };
     struct given_snapshot *given = &replica->given;
@@ -361,8 +386,8 @@ static bool given_put(struct given_snapshot *given)
 {
     if (given->backend != NULL) {
         given->record.backend = frame_writer_backend(
-            given->writer, &(struct frame_backend){.identity = given->backend->identity,
-                                                   .era = given->backend->life.era});
+            given->writer,
+            &(struct frame_backend){.identity = given->backend->identity, .era = given->era});
         if (given->record.backend == UINT32_MAX) {
             return false;
         }

@@ -28,10 +28,14 @@ static struct shared_session *session_group(const struct session_table *table, u
     return &table->places[(rng_mix(key) & table->mask) * group_places];
 }
 
-// The backend decides between two moves with one stamp, so that all routers decide alike.
+// The backend decides between two moves with one stamp, and then the key, so that all routers
+// decide alike.
 static bool is_later(const struct shared_session *a, const struct shared_session *b)
 {
-    return a->stamp != b->stamp ? a->stamp > b->stamp : a->backend > b->backend;
+    if (a->stamp != b->stamp) {
+        return a->stamp > b->stamp;
+    }
+    return a->backend != b->backend ? a->backend > b->backend : a->key > b->key;
 }
 
 bool session_table_move(struct session_table *table, const struct shared_session *session,
@@ -43,14 +47,16 @@ bool session_table_move(struct session_table *table, const struct shared_session
     for (uint32_t i = 0; i < group_places; i++) {
         if (group[i].stamp != 0 && group[i].key == session->key) {
             place = &group[i];
-            if (!is_later(session, place)) {
-                return false;
-            }
-            *before = place->backend;
             break;
         }
-        place = group[i].stamp < place->stamp ? &group[i] : place;
+        place = is_later(place, &group[i]) ? &group[i] : place;
     }
+    // An older session must not take the place of a later one either: which of them stay would
+    // depend on the order in which the moves came.
+    if (place->stamp != 0 && !is_later(session, place)) {
+        return false;
+    }
+    *before = place->key == session->key ? place->backend : 0;
     *place = *session;
     return true;
 }

@@ -6,8 +6,8 @@
 // order.  Stamps are hybrid clocks (hybrid_clock.h), so a router that has heard of a move stamps
 // its own later.
 //
-// The table has a fixed number of places, four for each hash; a new session takes the place with
-// the smallest stamp among these.  A session that fell out is learned again with its next request.
+// The table has a fixed number of places, four for each hash, which the sessions with the largest
+// stamps have.  A session that fell out is learned again with its next request.
 //
 // Threads: one.  Memory: taken by _open.
 #pragma once
@@ -30,7 +30,8 @@ struct session_table {
 bool session_table_open(struct session_table *table, uint32_t place_count);
 void session_table_close(struct session_table *table);
 
-// False: a later move is known already.  *before is the backend it was at, 0: unknown.
+// False: a later move is known already, or four later sessions have its places.  *before is the
+// backend it was at, 0: unknown.
 bool session_table_move(struct session_table *table, const struct shared_session *session,
                         uint64_t *before);
 

@@ -7,7 +7,6 @@
 #include "base/reclaim.h"
 #include "fleet/fleet.h"
 #include "knowledge/feedback.h"
-#include "knowledge/knowledge.h"
 #include "route/route.h"
 #include "sim/array.h"
 #include "sim/engine/due_queue.h"
@@ -20,8 +19,6 @@
 
 enum {
     default_router_block = 64,
-    index_memory_per_backend = 8 << 20,
-    index_memory_min = 64 << 20,
     // Some places of the router take 0 for "never": the run starts at one second.
     begin_us = 1000000,
 };
@@ -30,11 +27,10 @@ static const uint64_t never = UINT64_MAX;
 
 struct lab;
 
-// A simulated engine and its place in the fleet.
-struct lab_replica {
+// A simulated engine and its place in the fleets: the slot of its number.
+struct lab_place {
     struct lab *lab;
     struct engine *engine;
-    struct backend *backend;
     uint32_t number;
     bool is_stepping;
     bool has_left;
@@ -46,7 +42,7 @@ struct lab_flight {
     struct work_item item;
     struct feedback feedback;
     struct decision decision;
-    uint32_t replica;
+    uint32_t place;
     bool on_trial;
     uint64_t first_us;
     uint32_t router_key_count; // of prompt and response
@@ -63,14 +59,11 @@ struct lab {
     uint64_t scrape_us;
     double change_s;    // when the next backend joins or leaves
     uint64_t change_us; // the same time
-    struct fleet *fleet;
-    const struct fleet_view *view;
-    struct knowledge *knowledge;
-    struct route *route;
+    struct lab_cluster cluster;
     struct prefix_chain chain; // says only that there is one
     struct workload *workload;
-    struct lab_replica *replicas; // by slot: none is used twice
-    uint32_t replica_count;
+    struct lab_place *places; // by number
+    uint32_t place_count;
     struct affinity affinity;
     struct due_queue steps; // when those that run now end
     struct figure_sample *samples;
@@ -85,17 +78,17 @@ static double lab_now_s(const struct lab *lab)
     return (double)(lab->now_us - begin_us) / 1e6;
 }
 
-static void lab_begin_step(struct lab *lab, struct lab_replica *replica)
+static void lab_begin_step(struct lab *lab, struct lab_place *place)
 {
-    double ms = engine_step(replica->engine) *
-                lab_changes_slowness(&lab->changes, replica->number + 1, lab_now_s(lab));
+    double ms = engine_step(place->engine) *
+                lab_changes_slowness(&lab->changes, place->number + 1, lab_now_s(lab));
 
-    replica->is_stepping = ms > 0;
-    if (replica->is_stepping) {
+    place->is_stepping = ms > 0;
+    if (place->is_stepping) {
         due_queue_push(&lab->steps,
                        (struct due){.at_us = lab->now_us + (uint64_t)llround(ms * 1000),
-                                    .order = replica->number,
-                                    .what = replica});
+                                    .order = place->number,
+                                    .what = place});
     }
 }
 
@@ -110,7 +103,7 @@ static void lab_note_sample(struct lab *lab, const struct lab_flight *flight)
         .prompt_tokens = flight->item.prompt_tokens,
         .cached_tokens = flight->request.cached_tokens,
         .output_tokens = flight->item.output_tokens,
-        .backend = flight->replica,
+        .backend = flight->place,
     };
 }
 
@@ -131,15 +124,15 @@ static void lab_finish(struct lab *lab, struct lab_flight *flight)
 
 static void lab_got_token(void *owner, struct engine_request *request, bool is_last)
 {
-    struct lab_replica *replica = owner;
-    struct lab *lab = replica->lab;
+    struct lab_place *place = owner;
+    struct lab *lab = place->lab;
     struct lab_flight *flight = CONTAINER_OF(request, struct lab_flight, request);
 
     if (flight->first_us == 0) {
         flight->first_us = lab->now_us;
         feedback_confirm(&flight->feedback, flight->router_keys, lab->now_us);
     }
-    load_output(&replica->backend->load, &flight->feedback.load, 1, lab->now_us);
+    load_output(&flight->feedback.backend->load, &flight->feedback.load, 1, lab->now_us);
     if (is_last) {
         lab_finish(lab, flight);
     }
@@ -208,16 +201,17 @@ static void lab_choose(struct lab *lab, struct lab_flight *flight)
         .block_tokens = lab->router_block,
         .block_share = (float)lab->router_block,
     };
+    struct lab_router *router = lab_cluster_pick(&lab->cluster, item);
     struct route_tried tried = {0};
     struct route_choice choice = {.decision = &flight->decision};
     enum route_verdict verdict =
-        route_choose(lab->route, lab->view, &request, &tried, lab->now_us, &choice);
+        route_choose(router->route, router->view, &request, &tried, lab->now_us, &choice);
 
     ASSERT(verdict == ROUTE_CHOSEN);
-    flight->replica = choice.backend->slot;
+    flight->place = choice.backend->slot;
     flight->on_trial = choice.on_trial;
     feedback_begin(&flight->feedback,
-                   &(struct feedback_input){.knowledge = lab->knowledge,
+                   &(struct feedback_input){.knowledge = router->knowledge,
                                             .backend = choice.backend,
                                             .decision = &flight->decision,
                                             .session_key = request.session_key,
@@ -226,7 +220,7 @@ static void lab_choose(struct lab *lab, struct lab_flight *flight)
                                             .block_tokens = request.block_tokens,
                                             .is_named = true},
                    lab->now_us);
-    affinity_note(&lab->affinity, item->pieces[0].id, (double)item->due_us / 1000, flight->replica);
+    affinity_note(&lab->affinity, item->pieces[0].id, (double)item->due_us / 1000, flight->place);
 }
 
 static void lab_send(struct lab *lab)
@@ -234,7 +228,7 @@ static void lab_send(struct lab *lab)
     struct work_item item;
     workload_take(lab->workload, &item);
 
-    if (!engine_fits(lab->replicas[0].engine, item.prompt_tokens, item.output_tokens)) {
+    if (!engine_fits(lab->places[0].engine, item.prompt_tokens, item.output_tokens)) {
         lab->failed_count++;
         workload_done(lab->workload, &item, lab->now_us - begin_us);
         return;
@@ -242,22 +236,20 @@ static void lab_send(struct lab *lab)
     struct lab_flight *flight = lab_make_flight(lab, &item);
     lab_choose(lab, flight);
     lab->flying_count++;
-    struct lab_replica *replica = &lab->replicas[flight->replica];
-    engine_submit(replica->engine, &flight->request);
-    if (!replica->is_stepping) {
-        lab_begin_step(lab, replica);
+    struct lab_place *place = &lab->places[flight->place];
+    engine_submit(place->engine, &flight->request);
+    if (!place->is_stepping) {
+        lab_begin_step(lab, place);
     }
 }
 
-static void lab_scrape(struct lab *lab)
+static void lab_scrape_place(struct lab *lab, const struct lab_place *place)
 {
-    for (uint32_t i = 0; i < lab->replica_count; i++) {
-        struct engine_status status;
-        if (lab->replicas[i].has_left) {
-            continue;
-        }
-        engine_status(lab->replicas[i].engine, &status);
-        load_report(&lab->replicas[i].backend->load,
+    struct engine_status status;
+
+    engine_status(place->engine, &status);
+    for (uint32_t i = 0; i < lab->cluster.router_count; i++) {
+        load_report(&lab->cluster.routers[i].backends[place->number]->load,
                     &(struct load_report){
                         .running = (float)status.running,
                         .waiting = (float)status.waiting,
@@ -267,24 +259,28 @@ static void lab_scrape(struct lab *lab)
                     },
                     lab->now_us / 1000);
     }
+}
+
+static void lab_scrape(struct lab *lab)
+{
+    for (uint32_t i = 0; i < lab->place_count; i++) {
+        if (!lab->places[i].has_left) {
+            lab_scrape_place(lab, &lab->places[i]);
+        }
+    }
     lab->scrape_us += (uint64_t)lab->options->scrape_ms * 1000;
 }
 
-static bool set_up_replica(struct lab *lab)
+static bool lab_set_up_place(struct lab *lab)
 {
-    uint32_t number = lab->replica_count;
-    struct lab_replica *replica = &lab->replicas[number];
-    char url[64];
+    uint32_t number = lab->place_count;
+    struct lab_place *place = &lab->places[number];
 
-    snprintf(url, sizeof(url), "http://replica-%u:8000", number);
-    struct fleet_spec spec = {.url = url, .host = url + 7, .port = 8000, .weight = 1};
-    *replica = (struct lab_replica){.lab = lab, .number = number};
-    replica->backend = fleet_add(lab->fleet, &spec);
-    replica->engine = engine_create(
-        lab->options->profile, &(struct engine_observer){.owner = replica, .token = lab_got_token});
-    ASSERT(replica->backend == NULL || replica->backend->slot == number);
-    lab->replica_count++;
-    return replica->backend != NULL && replica->engine != NULL;
+    *place = (struct lab_place){.lab = lab, .number = number};
+    place->engine = engine_create(
+        lab->options->profile, &(struct engine_observer){.owner = place, .token = lab_got_token});
+    lab->place_count++;
+    return place->engine != NULL && lab_cluster_join(&lab->cluster);
 }
 
 static void lab_plan_change(struct lab *lab, double at_s)
@@ -294,7 +290,7 @@ static void lab_plan_change(struct lab *lab, double at_s)
         lab->change_s < INFINITY ? begin_us + (uint64_t)llround(lab->change_s * 1e6) : never;
 }
 
-// Backends join and leave.  The fleet reclaims nothing, so a slot is not used again.
+// Backends join and leave.  The fleets reclaim nothing, so a slot is not used again.
 static void lab_change_fleet(struct lab *lab)
 {
     bool complete = true;
@@ -305,21 +301,21 @@ static void lab_change_fleet(struct lab *lab)
             continue;
         }
         for (uint32_t k = 0; k < change->number && change->kind == LAB_JOIN; k++) {
-            complete = complete && set_up_replica(lab);
+            complete = complete && lab_set_up_place(lab);
         }
         if (change->kind == LAB_LEAVE) {
-            struct lab_replica *replica = &lab->replicas[change->number - 1];
-            replica->has_left = true;
-            fleet_remove(lab->fleet, replica->backend);
+            struct lab_place *place = &lab->places[change->number - 1];
+            place->has_left = true;
+            lab_cluster_leave(&lab->cluster, place->number);
         }
     }
-    complete = complete && fleet_publish(lab->fleet);
+    complete = complete && lab_cluster_publish(&lab->cluster);
     ASSERT(complete); // a run cannot go on without its memory
-    lab->view = fleet_view(lab->fleet);
     lab_plan_change(lab, nextafter(lab->change_s, INFINITY));
 }
 
-// Advances to the next event: the fleet changes, a step ends, a request is due, metrics are read.
+// Advances to the next event: the fleet changes, metrics are read, a router shares, a step ends, a
+// request is due.
 static bool lab_advance(struct lab *lab)
 {
     const struct due *step = due_queue_first(&lab->steps);
@@ -336,49 +332,26 @@ static bool lab_advance(struct lab *lab)
     if (next_us == never) {
         return false;
     }
-    if (lab->change_us <= next_us && lab->change_us <= lab->scrape_us) {
+    if (lab->change_us <= next_us && lab->change_us <= lab->scrape_us &&
+        lab->change_us <= lab->cluster.next_us) {
         lab->now_us = lab->change_us;
         lab_change_fleet(lab);
-    } else if (lab->scrape_us <= next_us) {
+    } else if (lab->scrape_us <= next_us && lab->scrape_us <= lab->cluster.next_us) {
         lab->now_us = lab->scrape_us;
         lab_scrape(lab);
+    } else if (lab->cluster.next_us <= next_us) {
+        lab->now_us = lab->cluster.next_us;
     } else if (step_us <= due_us) {
         lab->now_us = step_us;
-        struct lab_replica *replica = due_queue_pop(&lab->steps).what;
-        engine_step_end(replica->engine);
-        lab_begin_step(lab, replica);
+        struct lab_place *place = due_queue_pop(&lab->steps).what;
+        engine_step_end(place->engine);
+        lab_begin_step(lab, place);
     } else {
         lab->now_us = due_us;
         lab_send(lab);
     }
+    lab_cluster_follow(&lab->cluster, lab->now_us);
     return true;
-}
-
-static bool set_up_router(struct lab *lab)
-{
-    uint32_t count = lab_changes_total(&lab->changes);
-    size_t memory = (size_t)count * index_memory_per_backend;
-
-    lab->knowledge = knowledge_create(&(struct knowledge_options){
-        .memory = memory > index_memory_min ? memory : index_memory_min,
-        .backend_count_max = count,
-        .sender_count = 1,
-        .ttl_s = 0,
-    });
-    lab->route = lab->knowledge == NULL
-                     ? NULL
-                     : route_create(&(struct route_options){
-                           .policies = &lab->options->policy,
-                           .pool_count = 1,
-                           .target_count_max = count,
-                           .knobs = lab->options->knobs != NULL ? *lab->options->knobs
-                                                                : policy_knobs_default,
-                           .block_size = lab->router_block * content_token_size,
-                           .block_tokens = lab->router_block,
-                           .knowledge = lab->knowledge,
-                           .seed = lab->options->seed,
-                       });
-    return lab->route != NULL;
 }
 
 static bool lab_set_up(struct lab *lab)
@@ -386,18 +359,25 @@ static bool lab_set_up(struct lab *lab)
     uint32_t count = lab_changes_total(&lab->changes);
 
     reclaim_init(&lab->reclaim, 1);
-    lab->fleet = fleet_create(&(struct fleet_limits){.backend_count_max = count, .pool_count = 1},
-                              &lab->reclaim);
-    lab->replicas = calloc(count, sizeof(struct lab_replica));
-    bool complete = lab->fleet != NULL && lab->replicas != NULL;
+    lab->now_us = begin_us;
+    lab->places = calloc(count, sizeof(struct lab_place));
+    bool complete = lab_cluster_open(&lab->cluster, &lab->options->sharing,
+                                     &(struct lab_router_options){
+                                         .policy = lab->options->policy,
+                                         .knobs = lab->options->knobs,
+                                         .backend_max = count,
+                                         .block_tokens = lab->router_block,
+                                         .seed = lab->options->seed,
+                                         .reclaim = &lab->reclaim,
+                                     },
+                                     begin_us) &&
+                    lab->places != NULL;
     for (uint32_t i = 0; complete && i < lab->options->backend_count; i++) {
-        complete = set_up_replica(lab);
+        complete = lab_set_up_place(lab);
     }
-    if (!complete || !fleet_publish(lab->fleet) || !set_up_router(lab)) {
+    if (!complete || !lab_cluster_publish(&lab->cluster)) {
         return false;
     }
-    lab->view = fleet_view(lab->fleet);
-    lab->now_us = begin_us;
     lab->scrape_us = lab->options->scrape_ms > 0 ? begin_us : never;
     lab_plan_change(lab, 0);
     return true;
@@ -405,14 +385,12 @@ static bool lab_set_up(struct lab *lab)
 
 static void lab_tear_down(struct lab *lab)
 {
-    for (uint32_t i = 0; i < lab->replica_count; i++) {
-        engine_destroy(&lab->replicas[i].engine);
+    for (uint32_t i = 0; i < lab->place_count; i++) {
+        engine_destroy(&lab->places[i].engine);
     }
-    route_destroy(&lab->route);
-    knowledge_destroy(&lab->knowledge);
-    fleet_destroy(&lab->fleet);
+    lab_cluster_close(&lab->cluster);
     workload_destroy(&lab->workload);
-    free(lab->replicas);
+    free(lab->places);
     due_queue_fini(&lab->steps);
     free(lab->samples);
     affinity_fini(&lab->affinity);
@@ -457,15 +435,15 @@ static void lab_sum_up(struct lab *lab, struct lab_result *out)
     *out = (struct lab_result){.virtual_s = lab_now_s(lab)};
     uint64_t preemptions = 0;
 
-    for (uint32_t i = 0; i < lab->replica_count; i++) {
+    for (uint32_t i = 0; i < lab->place_count; i++) {
         struct engine_status status;
-        engine_status(lab->replicas[i].engine, &status);
+        engine_status(lab->places[i].engine, &status);
         out->step_count += status.step_count;
         preemptions += status.preemptions;
     }
     double from_ms = end_of_warm_up(lab);
     out->completed_per_s = completed_per_s(lab, from_ms);
-    figures_sum(lab->samples, lab->sample_count, from_ms, lab->replica_count, &out->figures);
+    figures_sum(lab->samples, lab->sample_count, from_ms, lab->place_count, &out->figures);
     for (uint32_t i = 0; i < lab->changes.count; i++) {
         lab_changes_sum(&lab->changes, i, lab->samples, lab->sample_count, &out->changes[i]);
     }
@@ -477,11 +455,11 @@ static void lab_sum_up(struct lab *lab, struct lab_result *out)
 // Requests still in flight when time is up have failed.
 static void lab_abandon(struct lab *lab)
 {
-    for (uint32_t i = 0; i < lab->replica_count; i++) {
+    for (uint32_t i = 0; i < lab->place_count; i++) {
         struct engine_request *request;
-        while ((request = engine_any(lab->replicas[i].engine)) != NULL) {
+        while ((request = engine_any(lab->places[i].engine)) != NULL) {
             struct lab_flight *flight = CONTAINER_OF(request, struct lab_flight, request);
-            engine_cancel(lab->replicas[i].engine, request);
+            engine_cancel(lab->places[i].engine, request);
             feedback_end(&flight->feedback, flight->router_keys);
             backend_end(flight->feedback.backend, flight->on_trial);
             free(flight);

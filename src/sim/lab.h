@@ -9,6 +9,9 @@
 //
 //     workload --due--> route_choose --> engine --tokens--> outcome ... workload_done
 //
+// Several routers may share the engines, each with its own fleet, knowledge and route
+// (lab_cluster.h).
+//
 // Pure: the same options give the same result, bit for bit.  Threads: any number of runs side by
 // side, each with its own everything.  Memory: all of it from the heap, given back before lab_run
 // returns.
@@ -18,6 +21,7 @@
 #include "sim/engine/profile.h"
 #include "sim/figures.h"
 #include "sim/lab_change.h"
+#include "sim/lab_cluster.h"
 #include "sim/workload/workload.h"
 
 struct lab_options {
@@ -33,6 +37,7 @@ struct lab_options {
     double limit_s;               // of virtual time; unfinished requests have failed then.  0: none
     const struct lab_change *changes; // of the fleet, while it runs
     uint32_t change_count;
+    struct lab_sharing sharing; // zeroed: one router
 };
 
 struct lab_result {
@@ -49,7 +54,7 @@ enum { lab_error_size = 160 };
 bool lab_run(const struct lab_options *options, struct lab_result *out, char error[lab_error_size]);
 
 // The rate in requests/s at which that workload saturates the fleet: the best of a few policies
-// completes this much when a quarter more is offered.  Without its changes.
+// completes this much when a quarter more is offered.  Without its changes, and with one router.
 bool lab_saturation(const struct lab_options *options, double *rate, char error[lab_error_size]);
 
 // Upper bound: the hit rate of that workload with one infinite cache.

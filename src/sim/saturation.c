@@ -106,6 +106,7 @@ bool lab_saturation(const struct lab_options *options, double *rate, char error[
 
     run.backend_count =
         options->backend_count < replicas_max ? options->backend_count : replicas_max;
+    run.sharing = (struct lab_sharing){0};
     run.warm_up = 0.5;
     // Batches fill at the rate at which more comes than goes.
     double fill = fill_factor * batch_of(options->profile, &usual) * run.backend_count * overload /

@@ -144,6 +144,21 @@ static void report_json_point(struct json_file *file, const struct sweep *sweep,
     json_end(json);
 }
 
+static void report_json_sharing(struct json_writer *json, const struct lab_sharing *sharing)
+{
+    static const char *const spreads[] = {
+        [LAB_SPREAD_RANDOM] = "random", [LAB_SPREAD_CLIENT] = "client"};
+
+    if (sharing->router_count < 2) {
+        return;
+    }
+    json_put_u64(json, "routers", sharing->router_count);
+    json_put_number(json, "sync_ms",
+                    sharing->sync_ms == lab_sync_never_ms ? (double)NAN : sharing->sync_ms, digits);
+    json_put_number(json, "loss", sharing->loss, digits);
+    json_put_str(json, "spread", spreads[sharing->spread]);
+}
+
 static void report_json_options(struct json_writer *json, const struct sweep_options *options)
 {
     static const char *const axes[] = {[SWEEP_AS_IS] = "as_is",
@@ -161,6 +176,7 @@ static void report_json_options(struct json_writer *json, const struct sweep_opt
     json_put_number(json, "share", options->share, digits);
     json_put_number(json, "warm_up", options->warm_up, digits);
     json_put_number(json, "limit_s", options->limit_s, digits);
+    report_json_sharing(json, &options->sharing);
     json_end(json);
 }
 

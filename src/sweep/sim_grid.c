@@ -210,6 +210,22 @@ static bool grid_read_changes(const struct flag_list *words, struct sim_grid *ou
     return true;
 }
 
+// A time, or never.
+static bool grid_read_sync(const char *word, struct lab_sharing *out)
+{
+    static const struct config_option sync = {
+        .kind = &config_kind_milliseconds, .size = sizeof(uint32_t), .low = "0", .high = "1h"};
+    char reason[128] = "";
+    struct text why = text_over(reason, sizeof(reason) - 1);
+
+    out->sync_ms = lab_sync_never_ms;
+    if (word == NULL || strcmp(word, "never") == 0) {
+        return true;
+    }
+    return sync.kind->read(&sync, word, &out->sync_ms, &why) ||
+           command_fail("sim", "--sync", reason);
+}
+
 bool sim_grid_read(const struct sim_words *words, struct sim_grid *out)
 {
     // The files last: a typing mistake need not wait for them.
@@ -220,7 +236,8 @@ bool sim_grid_read(const struct sim_words *words, struct sim_grid *out)
     out->options.levels = out->levels;
     out->options.changes = out->changes;
     set_backends(&words->backends, out);
-    return read_policies(&words->policy, out) && grid_read_models(words, out) &&
+    return grid_read_sync(words->sync, &out->options.sharing) &&
+           read_policies(&words->policy, out) && grid_read_models(words, out) &&
            set_levels(words, out) && grid_read_changes(&words->change, out) &&
            read_workloads(words, out);
 }

@@ -23,6 +23,7 @@ struct sim_words {
     struct flag_numbers rate;
     struct flag_numbers users;
     struct flag_list change; // none
+    const char *sync;        // 20ms
     const char *calibration; // where the models are from; NULL: those that we ship
 };
 

@@ -3,6 +3,7 @@
 #include "sweep/sweep.h"
 
 #include "base/base.h"
+#include "base/text.h"
 #include "lab/jobs.h"
 #include "sys/clock.h"
 
@@ -129,6 +130,7 @@ static struct lab_options lab_options(const struct sweep *sweep, const struct sw
         .limit_s = options->limit_s,
         .changes = options->changes,
         .change_count = options->change_count,
+        .sharing = options->sharing,
     };
 }
 
@@ -327,27 +329,34 @@ bool sweep_run(struct sweep *sweep, const struct sweep_lab *lab, char error[swee
     return is_good;
 }
 
-void sweep_point_name(const struct sweep *sweep, const struct sweep_point *point,
-                      char out[sweep_name_size])
+static void name_level(const struct sweep *sweep, const struct sweep_point *point,
+                       struct text *name)
 {
-    int size = snprintf(out, sweep_name_size, "%s, %s, %u backends", point->workload->name,
-                        point->profile->name, point->backend_count);
-    if (size < 0 || size >= sweep_name_size) {
-        return;
-    }
-    char *rest = out + size;
-    size_t left = (size_t)(sweep_name_size - size);
     switch (sweep->options.axis) {
     case SWEEP_LOAD:
-        snprintf(rest, left, ", load %g (%.4g requests/s)", point->level, point->rate);
+        text_add_format(name, ", load %g (%.4g requests/s)", point->level, point->rate);
         return;
     case SWEEP_RATE:
-        snprintf(rest, left, ", %g requests/s", point->level);
+        text_add_format(name, ", %g requests/s", point->level);
         return;
     case SWEEP_USERS:
-        snprintf(rest, left, ", %g users", point->level);
+        text_add_format(name, ", %g users", point->level);
         return;
     case SWEEP_AS_IS:
         break;
     }
+}
+
+void sweep_point_name(const struct sweep *sweep, const struct sweep_point *point,
+                      char out[sweep_name_size])
+{
+    struct text name = text_over(out, sweep_name_size - 1);
+
+    text_add_format(&name, "%s, %s, %u backends", point->workload->name, point->profile->name,
+                    point->backend_count);
+    if (sweep->options.sharing.router_count > 1) {
+        text_add_format(&name, ", %u routers", sweep->options.sharing.router_count);
+    }
+    name_level(sweep, point, &name);
+    out[name.size] = '\0';
 }

@@ -62,7 +62,8 @@ struct sweep_options {
     double limit_s;
     const struct lab_change *changes; // of every run; may be none
     uint32_t change_count;
-    uint32_t thread_count; // 0: one for each core
+    struct lab_sharing sharing; // of every run
+    uint32_t thread_count;      // 0: one for each core
     void *owner;
     // `done_count` of `count` runs and saturations have ended, about that share of the work.
     // May be NULL.

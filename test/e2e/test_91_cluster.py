@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 
 import client
 import pytest
@@ -58,6 +59,51 @@ def peers_there(router):
     return sum(peer["there"] for peer in router.status()["cluster"]["peers"])
 
 
+class Wire:
+    """Stands between two routers, and can be cut: then bytes vanish, and nobody is told."""
+
+    def __init__(self, target):
+        self.target = target
+        self.is_cut = False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.sockets = []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                self.sockets.append(near)
+                with contextlib.suppress(OSError):
+                    far = socket.create_connection(("127.0.0.1", self.target))
+                    self.sockets.append(far)
+                    for here, there in ((near, far), (far, near)):
+                        threading.Thread(target=self.carry, args=(here, there), daemon=True).start()
+
+    def carry(self, here, there):
+        with contextlib.suppress(OSError):
+            while data := here.recv(65536):
+                if not self.is_cut:
+                    there.sendall(data)
+        for sock in (here, there):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def heal(self):
+        """Bytes on their way are lost, so the connections of before cannot go on."""
+        for sock in self.sockets:
+            sock.close()
+        self.is_cut = False
+
+    def close(self):
+        self.listener.close()
+        self.heal()
+
+
 class Store:
     """A redis-server that can be killed, stopped and started again."""
 
@@ -80,6 +126,45 @@ class Store:
     def is_listening(self):
         with socket.socket() as sock:
             return sock.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def command(self, *words, password=None, expect="OK"):
+        login = ["-a", password, "--no-auth-warning"] if password else []
+        done = subprocess.run(["redis-cli", "-p", str(self.port), *login, *words], capture_output=True, text=True,
+                              check=True, timeout=within(10))
+        assert expect is None or expect in done.stdout, done
+
+    @contextlib.contextmanager
+    def paused(self):
+        os.kill(self.process.pid, signal.SIGSTOP)
+        yield
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def killed(self):
+        """It comes back empty."""
+        self.kill()
+        yield
+        self.start()
+
+    @contextlib.contextmanager
+    def full(self):
+        self.command("CONFIG", "SET", "maxmemory", "1")
+        yield
+        self.command("CONFIG", "SET", "maxmemory", "0")
+
+    @contextlib.contextmanager
+    def locked(self):
+        """Those who are logged in stay so; the others are thrown out and refused."""
+        self.command("CONFIG", "SET", "requirepass", "secret")
+        self.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes", password="secret", expect=None)
+        yield
+        self.command("CONFIG", "SET", "requirepass", "", password="secret")
+
+    @contextlib.contextmanager
+    def read_only(self):
+        self.command("REPLICAOF", "127.0.0.1", "1")
+        yield
+        self.command("REPLICAOF", "NO", "ONE")
 
     def kill(self):
         if self.process and self.process.poll() is None:
@@ -197,3 +282,88 @@ def test_requests_go_on_while_the_store_is_gone(cluster, caching, request):
     for router in (first, second):
         lost = [line for line in router.stderr().splitlines() if "cluster: store" in line and "lost" in line]
         assert len(lost) == 1, router.stderr()
+
+
+def test_draining_and_weight_hold_on_every_router_and_on_one_that_joins(cluster, caching):
+    engines = caching(2, **ENGINES)
+    first, second = cluster(2, *engines)
+    url = engines[0].url
+    backend = first.backend(url)
+    assert first.admin("POST", f"/backends/{backend['id']}/drain").status == 200
+    assert first.admin("PATCH", f"/backends/{backend['id']}", {"weight": 7}).status == 200
+
+    def is_set(router):
+        row = router.backend(url)
+        return row["state"] == "draining" and row["weight"] == 7
+
+    eventually(lambda: is_set(second), second.backends)
+    third, = cluster(1, *engines)
+    eventually(lambda: is_set(third), third.backends)
+    backend = second.backend(url)
+    assert second.admin("POST", f"/backends/{backend['id']}/ready").status == 200
+    for router in (first, third):
+        eventually(lambda router=router: router.backend(url)["state"] != "draining", router.backends)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("trouble", ["paused", "killed", "full", "locked", "read_only"])
+def test_requests_go_on_through_trouble_of_the_store(warmpath, caching, store, trouble):
+    """Under load, with three routers; afterwards they share again, without a restart."""
+    engines = caching(3, **ENGINES)
+    routers = [warmpath(*engines, policy="warm", cluster_store=store.url, cluster_secret=SECRET) for _ in range(3)]
+    for router in routers:
+        eventually(lambda router=router: peers_there(router) == 2, router.status, 10)
+    is_over = threading.Event()
+    results = []
+
+    def load(lane):
+        while not is_over.is_set():
+            results.extend(drive(routers[lane].url, [once(long_ask(f"group {number}")) for number in range(6)], 2))
+
+    lanes = [threading.Thread(target=load, args=(lane,)) for lane in range(3)]
+    for lane in lanes:
+        lane.start()
+    with getattr(store, trouble)():
+        for router in routers:
+            eventually(lambda router=router: peers_there(router) == 0, router.status, 10)
+        before = len(results)
+        eventually(lambda: len(results) > before, "requests go on", 10)
+    for router in routers:
+        eventually(lambda router=router: peers_there(router) == 2, router.status, 20)
+    is_over.set()
+    for lane in lanes:
+        lane.join()
+    assert all(result.is_good for result in results)
+    ask = long_ask("together again")
+    home = send(routers[0], ask)
+    learns(routers[1], ask, home)
+    learns(routers[2], ask, home)
+    for router in routers:
+        words = [line for line in router.stderr().splitlines() if "cluster: store" in line]
+        assert sum("lost" in line for line in words) == 1, words
+        assert sum("connected" in line for line in words) == 2, words
+
+
+@pytest.mark.timeout(60)
+def test_a_partition_of_the_mesh_heals_by_itself(warmpath, caching):
+    engines = caching(2, **ENGINES)
+    port = free_port()
+    first = warmpath(*engines, policy="warm", cluster_listen=f"127.0.0.1:{port}", cluster_secret=SECRET)
+    wire = Wire(port)
+    second = warmpath(*engines, policy="warm", cluster_listen=f"127.0.0.1:{free_port()}", cluster_secret=SECRET,
+                      cluster_peers=wire.address)
+    both = (first, second)
+    for router in both:
+        eventually(lambda router=router: peers_there(router) == 1, router.status, 10)
+    wire.is_cut = True
+    for router in both:
+        eventually(lambda router=router: peers_there(router) == 0, router.status, 10)
+    asks = [long_ask("of the first"), long_ask("of the second")]
+    homes = [send(router, ask) for router, ask in zip(both, asks)]
+    assert not knows(second, asks[0], homes[0])
+    wire.heal()
+    learns(second, asks[0], homes[0])
+    learns(first, asks[1], homes[1])
+    for router in both:
+        assert router.stderr().count(": lost: ") == 1, router.stderr()
+    wire.close()

@@ -66,6 +66,7 @@ struct router {
     uint64_t parted_ms[router_max]; // since when a peer is not heard; 0: it is
     bool is_there[router_max];      // the peer, as the link tells
     uint64_t there_id[router_max];  // its id then
+    uint64_t settings[engine_count][SETTING_COUNT];
     struct scene *scene;
 };
 
@@ -161,6 +162,20 @@ static void sink_arrivals(void *owner, uint64_t pool, float per_ms)
     (void)per_ms;
 }
 
+static void sink_setting(void *owner, uint32_t slot, enum setting_field field, uint64_t value)
+{
+    struct router *router = owner;
+    router->settings[slot][field] = value;
+}
+
+static void sink_speed(void *owner, uint32_t slot, float prefill, float step)
+{
+    (void)owner;
+    (void)slot;
+    (void)prefill;
+    (void)step;
+}
+
 static void fly(struct scene *scene, uint32_t from, uint32_t to, struct slice frame)
 {
     if (scene->is_parted[from][to] || rng_below(&scene->rng, 100) < scene->drop_percent ||
@@ -213,6 +228,8 @@ static const struct replica_sink sink = {.apply = sink_apply,
                                          .load = sink_load,
                                          .begun = sink_begun,
                                          .arrivals = sink_arrivals,
+                                         .setting = sink_setting,
+                                         .speed = sink_speed,
                                          .send = sink_send,
                                          .room = sink_room};
 
@@ -373,6 +390,17 @@ static void worker_move_session(struct router *router)
          engine);
 }
 
+// An operator of this router sets a weight, or drains.
+static void operator_sets(struct router *router)
+{
+    struct rng *rng = &router->scene->rng;
+    uint32_t engine = rng_below(rng, engine_count);
+    enum setting_field field = rng_below(rng, 2) == 0 ? SETTING_WEIGHT : SETTING_DRAINING;
+    uint64_t value = rng_below(rng, 5);
+    router->settings[engine][field] = value;
+    replica_set(router->replica, identity_of(engine), field, value);
+}
+
 // The process ends; every router is refused while it is down.
 static void engine_restart(struct scene *scene, uint32_t engine)
 {
@@ -482,6 +510,9 @@ static void work(struct router *router)
     worker_end(router, rng_below(rng, request_max));
     if (rng_below(rng, 50) == 0) {
         worker_move_session(router);
+    }
+    if (rng_below(rng, 500) == 0) {
+        operator_sets(router);
     }
 }
 
@@ -666,6 +697,17 @@ static void show(const struct scene *scene)
     }
 }
 
+static const char *setting_difference(const struct scene *scene)
+{
+    for (uint32_t i = 1; i < scene->router_count; i++) {
+        if (memcmp(scene->routers[i].settings, scene->routers[0].settings,
+                   sizeof(scene->routers[i].settings)) != 0) {
+            return "settings differ";
+        }
+    }
+    return "";
+}
+
 static uint32_t seeds(void)
 {
     const char *wanted = getenv("REPLICA_SEEDS");
@@ -689,10 +731,14 @@ static void play_seeds(bool has_restarts, bool has_crashes)
         snprintf(empty, sizeof(empty), "seed %u: ", (unsigned)seed);
         char sessions[300];
         snprintf(sessions, sizeof(sessions), "seed %u: %s", (unsigned)seed,
-                 has_restarts ? "" : session_difference(&scene));
+                 has_restarts || has_crashes ? "" : session_difference(&scene));
+        char settings[300];
+        snprintf(settings, sizeof(settings), "seed %u: %s", (unsigned)seed,
+                 has_crashes ? "" : setting_difference(&scene));
         end_play(&scene);
         CHECK_STR(why, empty);
         CHECK_STR(sessions, empty);
+        CHECK_STR(settings, empty);
     }
 }
 

@@ -150,6 +150,87 @@ TEST(a_slow_backend_takes_as_many_times_as_long_while_it_is)
     CHECK(fabs(run(&options).figures.ttft.mean / usual - 1) < 0.05);
 }
 
+static struct lab_options options_of_routers(uint32_t count, uint32_t sync_ms)
+{
+    struct lab_options options = options_of("rag", "warm");
+    options.workload.rate = 40;
+    options.workload.requests = 2500;
+    options.sharing = (struct lab_sharing){.router_count = count, .sync_ms = sync_ms};
+    return options;
+}
+
+TEST(routers_that_share_at_once_are_as_good_as_one)
+{
+    struct lab_options options = options_of_routers(1, 0);
+    struct figures one = run(&options).figures;
+    options.sharing.router_count = 3;
+    struct figures three = run(&options).figures;
+    CHECK_EQ(three.failed_count, 0);
+    CHECK(fabs(three.hit_rate - one.hit_rate) < 0.02);
+    CHECK(fabs(three.ttft.mean / one.ttft.mean - 1) < 0.1);
+    CHECK(fabs(three.e2e.mean / one.e2e.mean - 1) < 0.05);
+}
+
+TEST(routers_that_share_nothing_hit_less_and_those_that_share_late_lie_between)
+{
+    struct lab_options options = options_of_routers(3, 0);
+    struct figures at_once = run(&options).figures;
+    options.sharing.sync_ms = 1000;
+    struct figures late = run(&options).figures;
+    options.sharing.sync_ms = lab_sync_never_ms;
+    struct figures never = run(&options).figures;
+    CHECK(never.hit_rate < at_once.hit_rate - 0.05);
+    CHECK(never.hit_rate < late.hit_rate - 0.04);
+    CHECK(never.ttft.mean > at_once.ttft.mean * 1.2);
+    CHECK(late.ttft.p99 > at_once.ttft.p99);
+}
+
+TEST(losses_cost_less_than_silence_and_all_lost_is_silence)
+{
+    struct lab_options options = options_of_routers(3, 20);
+    options.sharing.loss = 0.1;
+    double some = run(&options).figures.hit_rate;
+    options.sharing.loss = 1;
+    double all = run(&options).figures.hit_rate;
+    options.sharing.sync_ms = lab_sync_never_ms;
+    double never = run(&options).figures.hit_rate;
+    CHECK(some > never + 0.04);
+    CHECK(fabs(all - never) < 0.02);
+}
+
+TEST(several_routers_give_the_same_result_bit_for_bit)
+{
+    static const struct lab_change changes[] = {{.kind = LAB_JOIN, .number = 1, .at_s = 20},
+                                                {.kind = LAB_LEAVE, .number = 1, .at_s = 30}};
+    struct lab_options options = options_of_routers(4, 20);
+    options.sharing.loss = 0.1;
+    options.changes = changes;
+    options.change_count = 2;
+    struct lab_result one = run(&options);
+    struct lab_result other = run(&options);
+    CHECK_EQ(one.figures.failed_count, 0);
+    CHECK(one.step_count == other.step_count);
+    CHECK(one.figures.e2e.mean == other.figures.e2e.mean);
+    CHECK(one.figures.hit_rate == other.figures.hit_rate);
+    for (int i = 0; i < figure_curve_points; i++) {
+        CHECK(one.figures.ttft_curve[i] == other.figures.ttft_curve[i]);
+    }
+    CHECK(one.changes[0].share[2] > 0);
+    CHECK(one.changes[1].share[2] == 0);
+}
+
+TEST(users_of_one_router_keep_their_sessions_without_sharing)
+{
+    struct lab_options options = options_of("chat", "warm");
+    options.workload.rate = 0;
+    options.workload.users = 60;
+    options.workload.requests = 1500;
+    options.sharing = (struct lab_sharing){.router_count = 4, .sync_ms = lab_sync_never_ms};
+    double random = run(&options).figures.hit_rate;
+    options.sharing.spread = LAB_SPREAD_CLIENT;
+    CHECK(run(&options).figures.hit_rate > random + 0.05);
+}
+
 TEST(a_change_that_is_impossible_fails_the_run)
 {
     static const struct lab_change leave = {.name = "leave:5@1s", .kind = LAB_LEAVE, .number = 5};

@@ -68,6 +68,23 @@ TEST(changes_stand_behind_the_figures)
              4 * 48);
 }
 
+TEST(several_routers_stand_in_the_options)
+{
+    struct sweep_options options = grid_options();
+    options.sharing = (struct lab_sharing){
+        .router_count = 3, .sync_ms = 20, .loss = 0.25, .spread = LAB_SPREAD_CLIENT};
+    paper_write(&options, &judged, report_json_write);
+    CHECK(is_json());
+    CHECK_EQ(
+        paper_count("\"routers\": 3, \"sync_ms\": 20, \"loss\": 0.25, \"spread\": \"client\"}"), 1);
+    options.sharing.sync_ms = lab_sync_never_ms;
+    paper_write(&options, &judged, report_json_write);
+    CHECK_EQ(paper_count("\"sync_ms\": null"), 1);
+    options.sharing.router_count = 1;
+    paper_write(&options, &judged, report_json_write);
+    CHECK_EQ(paper_count("\"routers\""), 0);
+}
+
 TEST(wall_times_come_when_asked_for)
 {
     struct sweep_options options = grid_options();

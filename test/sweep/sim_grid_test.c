@@ -2,6 +2,7 @@
 
 #include "sweep/sim_grid.h"
 
+#include "base/base.h"
 #include "test.h"
 
 #include <stdlib.h>
@@ -38,6 +39,25 @@ TEST(an_empty_list_takes_its_default)
     CHECK_STR(grid.profiles[0].name, "llama-3.1-8b");
     CHECK_EQ(grid.options.axis, SWEEP_LOAD);
     CHECK(grid.levels[0] == 0.7);
+    sim_grid_fini(&grid);
+}
+
+TEST(sync_is_a_time_or_never)
+{
+    static const struct {
+        const char *word;
+        uint32_t sync_ms;
+    } cases[] = {{"0", 0}, {"20ms", 20}, {"1s", 1000}, {"never", lab_sync_never_ms}};
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        begin();
+        say(&words.workload, "rag");
+        words.sync = cases[i].word;
+        CHECK(sim_grid_read(&words, &grid));
+        CHECK_EQ(grid.options.sharing.sync_ms, cases[i].sync_ms);
+        sim_grid_fini(&grid);
+    }
+    words.sync = "often";
+    CHECK(!sim_grid_read(&words, &grid));
     sim_grid_fini(&grid);
 }
 

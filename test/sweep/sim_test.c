@@ -85,6 +85,19 @@ TEST(changes_of_the_fleet_have_their_tables)
     child_close(&child);
 }
 
+TEST(several_routers_are_named_and_a_single_one_is_not)
+{
+    CHECK_EQ(sim("--workload=rag --policy=warm --backends=2 --rate=4 --requests=80 --routers=3 "
+                 "--sync=1s --loss=0.1 --spread=client"),
+             COMMAND_OK);
+    CHECK_EQ(count_of(child_text(child.out), "2 backends, 3 routers, 4 requests/s"), 1);
+    child_close(&child);
+    CHECK_EQ(sim("--workload=rag --policy=warm --backends=2 --rate=4 --requests=80 --sync=never"),
+             COMMAND_OK);
+    CHECK_EQ(count_of(child_text(child.out), "2 backends, 4 requests/s"), 1);
+    child_close(&child);
+}
+
 TEST(load_is_a_share_of_saturation)
 {
     CHECK_EQ(sim("--workload=unique --policy=random --backends=1 --load=0.5 --requests=40"),
@@ -189,6 +202,10 @@ TEST(wrong_words_are_refused_before_anything_runs)
         {"--workload=rag --change=join", COMMAND_USAGE, "--change: join: write join:N@TIME"},
         {"--workload=rag --backends=2,9 --change=leave:3@1s", COMMAND_USAGE,
          "--change: leave:3@1s: there are backends 1 to 2 then"},
+        {"--workload=rag --routers=0", COMMAND_USAGE, "--routers: 0 is too small"},
+        {"--workload=rag --sync=often", COMMAND_USAGE, "--sync: \"often\" is not"},
+        {"--workload=rag --loss=1.5", COMMAND_USAGE, "--loss: 1.5 is too large"},
+        {"--workload=rag --spread=wide", COMMAND_USAGE, "--spread: \"wide\" is not one of"},
         {"--trace=/nowhere/x.jsonl", COMMAND_USAGE, "/nowhere/x.jsonl: No such file"},
         {"--workload=rag --rate=1 --json=/nowhere/x", COMMAND_FAILED, "/nowhere/x: No such file"},
         {"--workload=rag --calibration=/nowhere/c", COMMAND_USAGE, "/nowhere/c: No such file"},

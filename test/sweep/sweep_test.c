@@ -49,6 +49,9 @@ TEST(load_is_a_fraction_of_the_rate_that_saturates_the_fleet)
     char name[sweep_name_size];
     sweep_point_name(sweep, &sweep->points[3], name);
     CHECK_STR(name, "rag, small, 8 backends, load 0.9 (1.8 requests/s)");
+    sweep->options.sharing.router_count = 3;
+    sweep_point_name(sweep, &sweep->points[3], name);
+    CHECK_STR(name, "rag, small, 8 backends, 3 routers, load 0.9 (1.8 requests/s)");
     sweep_destroy(&sweep);
 }
 

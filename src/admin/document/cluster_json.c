@@ -17,9 +17,14 @@ static void put_router(const char *key, uint64_t router, struct json_writer *jso
     json_put_str(json, key, router != 0 ? text : NULL);
 }
 
+// A name of another router, or a reason that may quote it.
 static void put_text_or_null(const char *key, const char *text, struct json_writer *json)
 {
-    json_put_str(json, key, text[0] != '\0' ? text : NULL);
+    if (text[0] != '\0') {
+        json_put_foreign(json, key, slice_str(text));
+    } else {
+        json_put_null(json, key);
+    }
 }
 
 static const struct replica_peer_status *replica_peer_of(const struct cluster_status *status,

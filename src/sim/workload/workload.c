@@ -144,6 +144,7 @@ void workload_take(struct workload *workload, struct work_item *out)
     *out = (struct work_item){
         .number = workload->taken++,
         .due_us = due.at_us,
+        .client = workload->is_closed ? session->starter : session->number,
         .session = session->id,
         .turn = session->turn,
         .prompt_tokens = session->prompt_tokens,

@@ -36,6 +36,7 @@ struct workload;
 struct work_item {
     uint64_t number;  // from 0, in the order of taking
     uint64_t due_us;  // when it should be sent
+    uint64_t client;  // the user of a closed loop; otherwise its session is a client of its own
     uint64_t session; // 0: it belongs to none
     uint32_t turn;    // of its session, from 0
     uint32_t prompt_tokens;

@@ -341,12 +341,16 @@ TEST(so_many_users_have_so_many_requests_out_at_most)
     CHECK_EQ(taken, 30);
     CHECK(!workload_is_over(workload));
 
-    // Each comes back half a second to two after its answer.
+    // Each comes back half a second to two after its answer, as the same client.
+    uint64_t gone = items[7].client;
     workload_done(workload, &items[7], 50000000);
     CHECK(workload_peek(workload, &at_us));
     CHECK(at_us >= 50500000 && at_us <= 52000000);
     workload_take(workload, &items[7]);
     CHECK_EQ(items[7].number, 30);
+    for (uint32_t i = 0; i < 30; i++) {
+        CHECK_EQ(items[i].client == gone, i == 7);
+    }
     CHECK_EQ(items[7].output_tokens, 100);
     CHECK(!workload_peek(workload, &at_us));
     workload_destroy(&workload); // with requests that were never answered
