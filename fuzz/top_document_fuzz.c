@@ -46,6 +46,13 @@ static void check_overview(void)
         check_text(overview.backends[i].url, top_url_size);
         check_text(overview.backends[i].state, top_word_size);
     }
+    ASSERT(overview.cluster.router_count <= top_router_max);
+    check_text(overview.cluster.why, top_word_size);
+    for (uint32_t i = 0; i < overview.cluster.router_count; i++) {
+        check_text(overview.cluster.routers[i].name, top_word_size);
+        check_text(overview.cluster.routers[i].address, top_word_size);
+        check_text(overview.cluster.routers[i].why, top_word_size);
+    }
     for (uint32_t i = 0; i < overview.hot_count; i++) {
         ASSERT(overview.hot[i].shown_count <= top_holder_max);
         check_text(overview.hot[i].prefix, top_word_size);

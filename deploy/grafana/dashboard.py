@@ -268,6 +268,47 @@ ROWS = [
                (rate("warmpath_ledger_refused_blocks_total{@router}"), "blocks refused")], "bytes",
               units={"blocks refused": "cps"}),
     ]),
+    ("Cluster", True, [
+        lines("Peers", "Other routers that each router sees, and how many of them have missing batches. Every router should see all "
+              "others.",
+              [("min by (instance) (warmpath_cluster_peers{@router})", "{{instance}}"),
+               ("sum(warmpath_cluster_incomplete_peers{@router}) > 0", "incomplete"),
+               ("count(warmpath_cluster_up{@router} == 0)", "without a store")]),
+        lines("Silence of peers", "Longest time since each router heard one of the others. They say that they are there four times a "
+              "second, and have left after 2 s.",
+              [("max by (instance) (warmpath_cluster_peer_silence_seconds{@router})", "{{instance}}")], "s"),
+        lines("Requests at other routers", "Requests in flight that each router knows of at the others.",
+              [("max by (instance) (warmpath_cluster_others_requests_in_flight{@router})", "{{instance}}")]),
+        lines("Bytes", "Bytes to other routers or to the store, and back, per second, snapshots included.",
+              [(rate("warmpath_cluster_bytes_sent_total{@router}"), "sent"),
+               (rate("warmpath_cluster_bytes_received_total{@router}"), "received")], "Bps"),
+        lines("Batches and notes", "Batches sent and received per second, and notes: things that workers learned.",
+              [(rate("warmpath_cluster_batches_sent_total{@router}"), "sent"),
+               (rate("warmpath_cluster_batches_received_total{@router}"), "received"),
+               (rate("warmpath_cluster_notes_total{@router}"), "notes")], "cps"),
+        lines("Lost", "Per second: batches and notes dropped because a queue was full, runs of missing batches (gaps), cut chains "
+              "(orphans), frames of other versions (malformed), and of routers with another block size or cluster name (foreign).",
+              [(rate("warmpath_cluster_batches_dropped_total{@router}"), "batches dropped"),
+               (rate("warmpath_cluster_notes_dropped_total{@router}"), "notes dropped"),
+               (rate("warmpath_cluster_gaps_total{@router}"), "gaps"),
+               (rate("warmpath_cluster_orphans_total{@router}"), "orphans"),
+               (rate("warmpath_cluster_malformed_frames_total{@router}"), "malformed"),
+               (rate("warmpath_cluster_foreign_frames_total{@router}"), "foreign")], "cps"),
+        lines("Snapshots", "Snapshots asked for, taken whole and given in each interval, and ended lives: restarts and emptied caches "
+              "of backends.",
+              [("sum(increase(warmpath_cluster_snapshots_asked_total{@router}[$__rate_interval]))", "asked"),
+               ("sum(increase(warmpath_cluster_snapshots_taken_total{@router}[$__rate_interval]))", "taken"),
+               ("sum(increase(warmpath_cluster_snapshots_given_total{@router}[$__rate_interval]))", "given"),
+               ("max(increase(warmpath_cluster_ended_lives_total{@router}[$__rate_interval]))", "lives ended")]),
+        lines("Last snapshot", "How long the last snapshot took each router, and the time since then.",
+              [("max by (instance) (warmpath_cluster_snapshot_seconds{@router})", "took, {{instance}}"),
+               ("min by (instance) (warmpath_cluster_snapshot_age_seconds{@router})", "age, {{instance}}")], "s"),
+        lines("State of others", "Memory for the state of other routers, and open predictions: prompts that were sent and not yet "
+              "confirmed.",
+              [("sum by (instance) (warmpath_cluster_memory_bytes{@router})", "{{instance}}"),
+               ("max(warmpath_cluster_open_predictions{@router})", "open predictions")], "bytes",
+              units={"open predictions": "short"}),
+    ]),
     ("Router", True, [
         lines("Processor", "Cores that each router uses. The line of workers is the most that it can use: close to that line the "
               "router is the bottleneck.",

@@ -12,7 +12,6 @@
 #include "admin/pushed_events.h"
 #include "admin/query.h"
 #include "base/base.h"
-#include "cluster/cluster.h"
 #include "dialect/token_reader.h"
 #include "feed/kv/kv_feeder.h"
 #include "fleet/fleet.h"
@@ -89,17 +88,6 @@ static void put_ledger(const struct admin_call *call, struct json_writer *json)
     json_end(json);
 }
 
-static void put_cluster(const struct admin_call *call, struct json_writer *json)
-{
-    struct cluster *cluster = admin_cluster(call->options);
-    static struct cluster_status status; // too large for the stack; the keeper is the only caller
-
-    if (cluster != NULL) {
-        cluster_read_status(cluster, &status);
-        cluster_json_put(&status, json);
-    }
-}
-
 static void put_index(const struct knowledge_status *known, struct json_writer *json)
 {
     json_begin_object(json, "prefix");
@@ -154,7 +142,7 @@ static struct admin_result show_status(const struct admin_call *call, struct jso
         json_put_u64(json, "dropped", recorded->dropped);
         json_end(json);
     }
-    put_cluster(call, json);
+    cluster_json_put_own(call->options, json);
     if (proxy != NULL) {
         put_ledger(call, json);
         put_dialects(proxy_dialects(proxy), json);

@@ -6,6 +6,7 @@
 #include "admin/document/metrics_page.h"
 #include "base/base.h"
 #include "base/text.h"
+#include "cluster/cluster.h"
 #include "feed/kv/kv_feeder.h"
 #include "fleet/fleet.h"
 #include "http/problem.h"
@@ -72,6 +73,7 @@ static void ask_proxy(const struct proxy *proxy, struct sources *sources,
 static bool write_page(const struct admin_options *options, uint64_t now_ms, struct text *page)
 {
     struct kv_feeder *feeder = admin_feeder(options);
+    static struct cluster_status cluster; // too large for the stack; the keeper is the only caller
     struct sources sources;
     struct metrics_page_input input = {
         .fleet = options->fleet,
@@ -88,6 +90,10 @@ static bool write_page(const struct admin_options *options, uint64_t now_ms, str
         input.stray_count = kv_feeder_stray_count(feeder);
         input.events = metrics_response_events_of;
         input.events_owner = feeder;
+    }
+    if (admin_cluster(options) != NULL) {
+        cluster_read_status(admin_cluster(options), &cluster);
+        input.cluster = &cluster;
     }
     if (admin_scribe(options) != NULL) {
         scribe_totals(admin_scribe(options), &sources.scribe);

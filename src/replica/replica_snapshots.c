@@ -344,6 +344,7 @@ static bool given_fetch_setting(struct replica *replica)
         const struct record_setting *setting = &backend->settings[given->setting++ % SETTING_COUNT];
         if (backend->identity != 0 && setting->stamp != 0) {
             given->backend = backend;
+            given->era = backend->life.era;
             given->record = (struct frame_record){.kind = RECORD_SETTING, .setting = *setting};
             return true;
         }

@@ -8,6 +8,7 @@ import { makeFleet } from "./fleet.js";
 import { find, notify, oncePerFrame, write } from "./page.js";
 import { makePrefixes } from "./prefixes.js";
 import { Router } from "./router.js";
+import { makeRouters } from "./routers.js";
 import { makeTiles } from "./tiles.js";
 import * as words from "./words.js";
 
@@ -39,6 +40,7 @@ const router = new Router({
 const tiles = makeTiles();
 const charts = makeCharts();
 const fleet = makeFleet(router);
+const routers = makeRouters();
 const prefixes = makePrefixes();
 const decisions = makeDecisions(router);
 
@@ -59,6 +61,7 @@ const draw = oncePerFrame(() => {
   tiles.show(overview, series);
   charts.show(series, overview.now_ms);
   fleet.show(overview);
+  routers.show(overview);
   prefixes.show(overview);
   decisions.show(overview);
 });

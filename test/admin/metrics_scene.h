@@ -6,6 +6,7 @@
 
 #include "admin/document/metrics_page.h"
 #include "admin/keeper_scene.h"
+#include "cluster/cluster.h"
 #include "dialect/tiny_dialect.h"
 #include "feed/kv/kv_feeder.h"
 #include "knowledge/knowledge.h"
@@ -24,6 +25,7 @@ struct metrics_scene {
     struct proxy_totals totals;
     struct knowledge_status known;
     struct prefix_ledger_usage ledger;
+    struct cluster_status cluster;
     struct scribe_totals scribe;
     struct recorder_totals recorded;
     struct process_figures process;
@@ -100,6 +102,43 @@ static inline void scene_count(struct metrics_scene *scene)
     meters_note(scene->meters[0], &refused, &parts, 0, false);
 }
 
+// Two routers that are there, one of them with a gap, and one that has left.
+static inline struct cluster_status scene_cluster(void)
+{
+    return (struct cluster_status){
+        .now_ms = 10000,
+        .notes_dropped = 701,
+        .replica = {.notes = 702,
+                    .batches_sent = 703,
+                    .batches_dropped = 704,
+                    .batches_taken = 705,
+                    .gaps = 706,
+                    .orphans = 707,
+                    .malformed = 708,
+                    .foreign = 709,
+                    .eras = 710,
+                    .snapshots_asked = 711,
+                    .snapshots_taken = 712,
+                    .snapshots_given = 713,
+                    .snapshot_ms = 714,
+                    .snapshot_at_ms = 9285,
+                    .open_predictions = 716,
+                    .memory = 717,
+                    .peer_count = 3,
+                    .peers = {{.router = 1, .is_there = true, .requests = 300, .has_gap = true},
+                              {.router = 2, .is_there = true, .requests = 418},
+                              {.router = 3, .has_gap = true}}},
+        .link = {.kind = "mesh",
+                 .is_up = true,
+                 .bytes_in = 719,
+                 .bytes_out = 720,
+                 .peer_count = 3,
+                 .peers = {{.router = 1, .is_there = true, .heard_ms = 9279},
+                           {.router = 2, .is_there = true, .heard_ms = 9990},
+                           {.router = 3, .heard_ms = 4000}}},
+    };
+}
+
 static inline void metrics_scene_open(struct metrics_scene *scene)
 {
     *scene = (struct metrics_scene){
@@ -116,6 +155,7 @@ static inline void metrics_scene_open(struct metrics_scene *scene)
         .known = {.index = {.memory = 201, .run_count = 202, .evictions = 203, .expiries = 204},
                   .letters_lost = 205},
         .ledger = {.memory = 301, .limit = 302, .run_count = 303, .refused = 304},
+        .cluster = scene_cluster(),
         .scribe = {.written = 401,
                    .dropped_lines = 402,
                    .exported = 403,
@@ -149,6 +189,7 @@ static inline void metrics_scene_open(struct metrics_scene *scene)
         .events = scene_events,
         .events_owner = scene,
         .dialects = &scene->tiny.set,
+        .cluster = &scene->cluster,
         .scribe = &scene->scribe,
         .recorded = &scene->recorded,
         .process = &scene->process,

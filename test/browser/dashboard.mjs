@@ -169,6 +169,32 @@ const claims = {
     });
   },
 
+  async a_router_without_a_cluster_shows_no_other_routers() {
+    const page = await browser.dashboard();
+    assert.ok(await page.locator("#routers").isHidden());
+  },
+
+  async other_routers_are_shown_with_their_state() {
+    for (const viewport of [DESK, PHONE]) {
+      const page = await browser.dashboard({ viewport });
+      const rows = page.locator("#router-list li");
+      assert.equal(await rows.count(), 3);
+      const texts = (await rows.allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " ").trim());
+      assert.match(texts[0], /There host-1\/4711 5 in flight heard 10 ms ago$/);
+      assert.match(texts[1], /Catching up host-2\/4711 10 in flight heard 20 ms ago$/);
+      assert.match(texts[2], /Away host-3\/4711 Connection refused$/);
+      assert.match(await textOf(page, "#routers .note"), /directly/);
+      assert.ok(await page.locator("#routers-empty").isHidden());
+      assert.ok(await page.evaluate(overflow) <= 0);
+      assert.deepEqual(await page.evaluate(faintTexts), []);
+    }
+  },
+
+  async a_store_that_does_not_obey_is_named() {
+    const page = await browser.dashboard();
+    assert.equal(await textOf(page, "#routers .note"), "The store does not obey, nothing is shared: no reply in time");
+  },
+
   async figures_move_by_the_stream_alone() {
     const page = await browser.dashboard();
     const requests = async () => Number((await textOf(page, "#tile-rate .note")).split(" ")[0].replaceAll(",", ""));

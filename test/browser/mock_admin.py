@@ -109,6 +109,16 @@ class Figures:
                    "have begun to answer sooner."})
         del self.decisions[500:]
 
+    def cluster(self):
+        """The first of the others is there, the second catches up, the third is away, and so on."""
+        peers = [{"router": f"{number:016x}", "name": f"host-{number}/4711", "address": f"10.0.1.{number}:7946",
+                  "there": number % 3 != 0, "why": "Connection refused" if number % 3 == 0 else None, "heard_ms": 10 * number,
+                  "bytes_in": 1 << 20, "bytes_out": 1 << 20, "frames_dropped": 0, "in_flight": 5 * number, "batches": 900,
+                  "records": 4000, "gaps": 1, "complete": number % 3 != 2} for number in range(1, self.options.routers + 1)]
+        is_up = not self.options.no_store
+        return {"router": "f" * 16, "name": "host-0/4711", "kind": "redis" if self.options.no_store else "mesh", "up": is_up,
+                "why": None if is_up else "no reply in time", "joining": False, "peers": peers}
+
     def overview(self, since_ms):
         points = [point for point in self.points if point["time_ms"] > since_ms]
         last = self.points[-1] if self.points else None
@@ -135,6 +145,7 @@ class Figures:
                        "ttft_ms": {"p50": last["ttft_p50_ms"], "p95": last["ttft_p95_ms"], "p99": 900.0} if last else nothing,
                        "round_robin_ttft_ms": {"p50": last["round_robin_ttft_p50_ms"],
                                                "p95": last["round_robin_ttft_p95_ms"], "p99": 1900.0} if last else nothing},
+            **({"cluster": self.cluster()} if self.options.routers else {}),
             "backends": self.backends,
             "series": {"step_s": STEP_S, **{key: [point[key] for point in points] for key in self.make_point(0)}},
             "hottest": [] if self.options.idle else [
@@ -268,6 +279,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--port", type=int, default=9090)
     parser.add_argument("--backends", type=int, default=8)
+    parser.add_argument("--routers", type=int, default=0, help="others of a cluster")
+    parser.add_argument("--no-store", action="store_true", help="the store of the cluster does not obey")
     parser.add_argument("--token", default="demo")
     parser.add_argument("--price", type=float, help="of a GPU hour")
     parser.add_argument("--idle", action="store_true", help="no request yet")

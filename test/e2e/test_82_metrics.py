@@ -196,3 +196,33 @@ def test_nothing_is_counted_with_metrics_off(standin, warmpath):
                    for name, _ in found)
     assert value(found, "warmpath_requests_received_total") == 1
     assert promtool(response.body) == (0, "")
+
+
+def test_a_router_of_a_cluster_counts_what_it_shares(standin, warmpath):
+    engine = standin()
+    port = free_port()
+    keys = {"cluster_secret": "a-secret-of-all-routers", "policy": "warm", "health_interval": 0, "models_learn": False}
+    first = warmpath(engine, cluster_listen=f"127.0.0.1:{port}", **keys)
+    second = warmpath(engine, cluster_listen=f"127.0.0.1:{free_port()}", cluster_peers=f"127.0.0.1:{port}", **keys)
+    long = [{"role": "user", "content": "All the rules of the house. " * 200}]
+    first.post("/v1/chat/completions", chat(stream=True, messages=long))
+
+    def shows(router, name, least=1):
+        return value(metrics_of(router), f"warmpath_cluster_{name}") >= least
+
+    for router in (first, second):
+        for name in ("up", "peers", "batches_sent_total", "batches_received_total", "bytes_sent_total", "bytes_received_total",
+                     "snapshots_taken_total", "snapshots_given_total", "memory_bytes"):
+            eventually(lambda router=router, name=name: shows(router, name), lambda router=router: metrics_of(router), 10)
+        overview = router.admin("GET", "/overview").json()["cluster"]
+        assert overview.keys() == router.status()["cluster"].keys() and len(overview["peers"]) == 1
+        page = router.admin("GET", "/metrics").body
+        assert value(parse(page), "warmpath_cluster_peer_silence_seconds") < 2
+        assert promtool(page) == (0, "")
+    assert shows(first, "notes_total")
+    assert value(metrics_of(first), "warmpath_cluster_malformed_frames_total") == 0
+
+
+def test_a_router_alone_has_no_values_of_a_cluster(standin, warmpath):
+    found = metrics_of(warmpath(standin(), **QUIET))
+    assert not any(name.startswith("warmpath_cluster_") for name, _ in found)

@@ -298,6 +298,28 @@ def test_the_screen_shows_the_figures_of_the_document(admin, terminal):
     assert [screen.look_of(word) for word in ("up   ", "ejected", "draining")] == ["green", "red", "brown"]
 
 
+def test_other_routers_of_a_cluster_have_a_panel(admin, terminal):
+    router = admin(backend(0), decisions=[decision(1)])
+    screen = terminal(router, 80, 30).sees("Sentence number 1.").settle(router)
+    assert "ROUTERS" not in screen.text()
+    peers = [{"router": "01", "name": "host-1/4711", "address": "10.0.1.1:7946", "there": True, "why": None, "heard_ms": 12,
+              "in_flight": 5, "complete": True},
+             {"router": "02", "name": "host-2/4711", "address": None, "there": True, "why": None, "heard_ms": 130,
+              "in_flight": 6, "complete": False},
+             {"router": None, "name": None, "address": "10.0.1.3:7946", "there": False, "why": "Connection refused",
+              "heard_ms": None}]
+    router.document["cluster"] = {"kind": "mesh", "up": True, "why": None, "joining": False, "peers": peers}
+    screen.sees("OTHER ROUTERS 3").settle(router)
+    assert screen.row_of("host-1/4711").split()[1:] == "there 5 12ms".split()
+    assert screen.row_of("host-2/4711").split()[1:] == "behind 6 130ms".split()
+    assert screen.row_of("10.0.1.3:7946").split()[1:] == "away Connection refused".split()
+    assert [screen.look_of(word) for word in ("there", "behind", "away")] == ["green", "brown", "red"]
+    router.document["cluster"].update(kind="redis", up=False, why="no reply in time", peers=[])
+    screen.sees("nothing is shared, the store does not obey: no reply in time").sees("none yet")
+    screen.type("5")
+    screen.lacks("ROUTERS")
+
+
 def test_a_new_document_rewrites_only_what_differs(admin, terminal):
     router = admin(backend(0), backend(1), decisions=[decision(1)])
     screen = terminal(router).sees("72.4%").sees("Sentence number 1.").settle(router)

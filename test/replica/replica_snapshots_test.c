@@ -353,6 +353,26 @@ TEST(a_chain_of_an_ended_life_is_not_given_as_one_of_the_next)
     scene_close();
 }
 
+TEST(a_setting_is_given_in_the_life_of_its_own_backend)
+{
+    scene_open(1, 3);
+    worker_emptied(a, 1); // another backend is in its second life
+    scene_turn();
+    worker_confirm(a, 1, 0, 5, 30);
+    worker_confirm(a, 2, 0, 6, 30);
+    replica_set(router_at(a)->replica, scene_identity(2), SETTING_WEIGHT, 5);
+    scene_turn();
+    router_open_in(b, 7);
+    router_meet(a, b);
+    scene_pass(3000);
+    CHECK_EQ(router_at(b)->settings[2][SETTING_WEIGHT], 5);
+    CHECK_EQ(status_of(a).eras, 1);
+    CHECK_EQ(status_of(b).eras, 1);
+    CHECK_EQ(held_by(a, 2, 6), 30);
+    CHECK_EQ(held_by(b, 2, 6), 30);
+    scene_close();
+}
+
 TEST(a_backend_that_left_while_a_snapshot_was_given_is_left_out)
 {
     scene_open(1, 2);

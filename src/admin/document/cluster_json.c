@@ -2,6 +2,7 @@
 
 #include "admin/document/cluster_json.h"
 
+#include "admin/admin.h"
 #include "base/base.h"
 #include "cluster/cluster.h"
 #include "json/json_writer.h"
@@ -121,4 +122,15 @@ void cluster_json_put(const struct cluster_status *status, struct json_writer *j
     }
     json_end(json);
     json_end(json);
+}
+
+void cluster_json_put_own(const struct admin_options *options, struct json_writer *json)
+{
+    struct cluster *cluster = admin_cluster(options);
+    static struct cluster_status status; // too large for the stack; the keeper is the only caller
+
+    if (cluster != NULL) {
+        cluster_read_status(cluster, &status);
+        cluster_json_put(&status, json);
+    }
 }

@@ -11,8 +11,12 @@
 // address without a router behind it, has only what its connection says.
 #pragma once
 
+struct admin_options;
 struct cluster_status;
 struct json_writer;
 
 // As member "cluster" of the present object.
 void cluster_json_put(const struct cluster_status *status, struct json_writer *json);
+
+// The same of this router's cluster, if it has one.  The keeper's.
+void cluster_json_put_own(const struct admin_options *options, struct json_writer *json);

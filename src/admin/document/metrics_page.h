@@ -11,6 +11,7 @@
 #include "base/slice.h"
 #include "sys/process.h"
 
+struct cluster_status;
 struct config;
 struct dialect_set;
 struct fleet;
@@ -37,6 +38,7 @@ struct metrics_page_input {
     bool (*events)(void *owner, uint64_t backend_id, struct kv_feed_status *out);
     void *events_owner;
     const struct dialect_set *dialects;
+    const struct cluster_status *cluster;
     const struct scribe_totals *scribe;
     const struct recorder_totals *recorded;
     const struct process_figures *process;

@@ -3,6 +3,7 @@
 #include "admin/document/metrics_samples.h"
 
 #include "base/base.h"
+#include "cluster/cluster.h"
 #include "dialect/token_reader.h"
 #include "feed/kv/kv_feeder.h"
 #include "fleet/fleet.h"
@@ -69,9 +70,13 @@ static void take_load(struct metrics_row *row, uint64_t now_ms)
     struct load_view view;
 
     load_read(load, now_ms, &view);
-    row->values[METRIC_BACKEND_QUEUED_TOKENS] = view.queued_tokens;
-    row->values[METRIC_BACKEND_DECODING] = view.sequences;
-    row->values[METRIC_BACKEND_CONTEXT_TOKENS] = view.context_tokens;
+    // Of this router alone, as people sum over routers; the view has those of a whole cluster.
+    row->values[METRIC_BACKEND_QUEUED_TOKENS] =
+        atomic_load_explicit(&load->queued_tokens, memory_order_relaxed);
+    row->values[METRIC_BACKEND_DECODING] =
+        (uint64_t)atomic_load_explicit(&load->sequences, memory_order_relaxed);
+    row->values[METRIC_BACKEND_CONTEXT_TOKENS] =
+        atomic_load_explicit(&load->context_tokens, memory_order_relaxed);
     row->values[METRIC_BACKEND_FOREIGN] =
         scaled(METRIC_BACKEND_FOREIGN, (double)view.foreign_requests);
     if (view.speed_is_learned) {
@@ -147,6 +152,72 @@ static void take_tokenizer(struct metrics_row *row, const struct dialect *dialec
     row->values[METRIC_TOKENIZER_REVOKED] = (uint64_t)__builtin_popcount(revoked);
 }
 
+static uint64_t time_since(const struct cluster_status *status, uint64_t at_ms)
+{
+    return status->now_ms > at_ms ? status->now_ms - at_ms : 0;
+}
+
+static void take_peers(uint64_t *values, const struct cluster_status *status)
+{
+    uint64_t peer_count = 0;
+    uint64_t incomplete_count = 0;
+    uint64_t request_count = 0;
+
+    for (uint32_t i = 0; i < status->link.peer_count; i++) {
+        const struct link_peer_status *peer = &status->link.peers[i];
+        if (peer->is_there) {
+            uint64_t silence_ms = time_since(status, peer->heard_ms);
+            uint64_t *most = &values[METRIC_CLUSTER_SILENCE];
+            *most = *most == METRICS_NO_VALUE || silence_ms > *most ? silence_ms : *most;
+            peer_count++;
+        }
+    }
+    for (uint32_t i = 0; i < status->replica.peer_count; i++) {
+        const struct replica_peer_status *peer = &status->replica.peers[i];
+        incomplete_count += peer->is_there && peer->has_gap;
+        request_count += peer->is_there ? peer->requests : 0;
+    }
+    values[METRIC_CLUSTER_PEERS] = peer_count;
+    values[METRIC_CLUSTER_INCOMPLETE] = incomplete_count;
+    values[METRIC_CLUSTER_OTHERS] = request_count;
+}
+
+static void take_cluster(uint64_t *values, const struct cluster_status *status)
+{
+    const struct replica_status *replica = &status->replica;
+    const struct {
+        enum metric metric;
+        uint64_t value;
+    } counts[] = {
+        {METRIC_CLUSTER_UP, status->link.is_up},
+        {METRIC_CLUSTER_NOTES, replica->notes},
+        {METRIC_CLUSTER_NOTES_DROPPED, status->notes_dropped},
+        {METRIC_CLUSTER_BATCHES_SENT, replica->batches_sent},
+        {METRIC_CLUSTER_BATCHES_DROPPED, replica->batches_dropped},
+        {METRIC_CLUSTER_BATCHES_RECEIVED, replica->batches_taken},
+        {METRIC_CLUSTER_BYTES_SENT, status->link.bytes_out},
+        {METRIC_CLUSTER_BYTES_RECEIVED, status->link.bytes_in},
+        {METRIC_CLUSTER_GAPS, replica->gaps},
+        {METRIC_CLUSTER_ORPHANS, replica->orphans},
+        {METRIC_CLUSTER_MALFORMED, replica->malformed},
+        {METRIC_CLUSTER_FOREIGN, replica->foreign},
+        {METRIC_CLUSTER_LIVES, replica->eras},
+        {METRIC_CLUSTER_SNAPSHOTS_ASKED, replica->snapshots_asked},
+        {METRIC_CLUSTER_SNAPSHOTS_TAKEN, replica->snapshots_taken},
+        {METRIC_CLUSTER_SNAPSHOTS_GIVEN, replica->snapshots_given},
+        {METRIC_CLUSTER_PREDICTIONS, replica->open_predictions},
+        {METRIC_CLUSTER_MEMORY, replica->memory},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(counts); i++) {
+        values[counts[i].metric] = counts[i].value;
+    }
+    if (replica->snapshot_at_ms != 0) {
+        values[METRIC_CLUSTER_SNAPSHOT_AGE] = time_since(status, replica->snapshot_at_ms);
+        values[METRIC_CLUSTER_SNAPSHOT_TIME] = replica->snapshot_ms;
+    }
+    take_peers(values, status);
+}
+
 static void take_router(uint64_t *values, const struct metrics_page_input *input)
 {
     values[METRIC_WORKERS] = input->worker_count;
@@ -175,6 +246,9 @@ static void take_router(uint64_t *values, const struct metrics_page_input *input
         values[METRIC_LEDGER_RUNS] = input->ledger->run_count;
         values[METRIC_LEDGER_REFUSED] = input->ledger->refused;
         values[METRIC_EVENTS_STRAYS] = input->stray_count;
+    }
+    if (input->cluster != NULL) {
+        take_cluster(values, input->cluster);
     }
     if (input->scribe != NULL) {
         values[METRIC_LOG_LINES] = input->scribe->written;

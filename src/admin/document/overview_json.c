@@ -4,6 +4,7 @@
 
 #include "admin/admin.h"
 #include "admin/document/backend_json.h"
+#include "admin/document/cluster_json.h"
 #include "base/base.h"
 #include "config/config.h"
 #include "fleet/fleet.h"
@@ -372,6 +373,7 @@ bool overview_json_put(const struct admin_options *options, const struct overvie
     put_price(config, json);
     put_overview_totals(options, request, &snapshot, json);
     put_overview_recent(&snapshot, json);
+    cluster_json_put_own(options, json);
     put_overview_backends(options, &snapshot, request->now_ms, json);
     put_series(&snapshot, json);
     json_begin_array(json, "hottest");

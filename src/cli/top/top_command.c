@@ -30,6 +30,7 @@ enum {
     plain_width = 80,
     plain_height_min = 24,
     first_fleet_rows = 22, // what a screen has beside the fleet
+    cluster_rows = 2,      // beside the routers
 };
 
 struct top_options {
@@ -297,7 +298,9 @@ static bool print_screen(struct top_command *command)
 {
     struct terminal_size size = terminal_size_of_output();
     uint32_t width = size.width > 0 ? size.width : size_from("COLUMNS", plain_width);
-    uint32_t wanted = command->overview.backend_count + first_fleet_rows;
+    const struct top_cluster *cluster = &command->overview.cluster;
+    uint32_t wanted = command->overview.backend_count + first_fleet_rows +
+                      (cluster->is_known ? cluster_rows + cluster->router_count : 0);
     uint32_t height = size_from("LINES", wanted > plain_height_min ? wanted : plain_height_min);
     uint32_t last = 0;
 

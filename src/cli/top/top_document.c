@@ -89,6 +89,20 @@ static const struct top_field holder_fields[] = {
     {"url", TEXT, 0, top_url_size},
 };
 
+static const struct top_field cluster_fields[] = {
+    FIELD(FLAG, top_cluster, "up", is_up),
+    FIELD(TEXT, top_cluster, "why", why),
+};
+
+static const struct top_field router_fields[] = {
+    FIELD(TEXT, top_router, "name", name),
+    FIELD(TEXT, top_router, "address", address),
+    FIELD(TEXT, top_router, "why", why),
+    FIELD(FLAG, top_router, "there", is_there),
+    FIELD(NUMBER, top_router, "heard_ms", heard_ms),
+    FIELD(NUMBER, top_router, "in_flight", in_flight),
+};
+
 static const struct top_field point_fields[] = {
     FIELD(NUMBER, top_point, "time_ms", time_ms),
     FIELD(NUMBER, top_point, "hit_rate", hit_rate),
@@ -238,6 +252,28 @@ static void take_hot(void *owner, uint32_t index, const struct json_value *eleme
     }
 }
 
+static void take_router(void *owner, uint32_t index, const struct json_value *element)
+{
+    struct top_cluster *cluster = owner;
+    (void)index;
+    if (element->kind == JSON_OBJECT && cluster->router_count < top_router_max) {
+        struct top_router *router = &cluster->routers[cluster->router_count++];
+        struct json_value complete = json_member(element, "complete");
+        top_document_read_fields(element, router_fields, ARRAY_COUNT(router_fields), router);
+        router->is_complete = complete.kind != JSON_BOOL || json_is_true(&complete);
+    }
+}
+
+static void top_document_read_cluster(const struct json_value *value, struct top_cluster *out)
+{
+    struct json_value peers = json_member(value, "peers");
+
+    out->is_known = value->kind == JSON_OBJECT;
+    out->router_count = 0;
+    top_document_read_fields(value, cluster_fields, ARRAY_COUNT(cluster_fields), out);
+    top_document_walk(&peers, take_router, out);
+}
+
 // One series: its values go to the same field of each point.
 struct top_column {
     struct top_history *history;
@@ -280,8 +316,8 @@ static void top_document_read_series(const struct json_value *series, struct top
 
 enum status top_overview_read(struct slice text, struct top_overview *out)
 {
-    enum { TOTALS, RECENT, PRICE, BACKENDS, HOTTEST, SERIES, NAME_COUNT };
-    static const char *const names[NAME_COUNT] = {"totals",   "recent",  "price",
+    enum { TOTALS, RECENT, PRICE, CLUSTER, BACKENDS, HOTTEST, SERIES, NAME_COUNT };
+    static const char *const names[NAME_COUNT] = {"totals",   "recent",  "price", "cluster",
                                                   "backends", "hottest", "series"};
     struct json_value values[NAME_COUNT] = {0};
 
@@ -302,6 +338,7 @@ enum status top_overview_read(struct slice text, struct top_overview *out)
     top_document_read_fields(&ttft, quantile_fields, ARRAY_COUNT(quantile_fields), &recent->ttft);
     top_document_read_fields(&twin, quantile_fields, ARRAY_COUNT(quantile_fields),
                              &recent->round_robin_ttft);
+    top_document_read_cluster(&values[CLUSTER], &out->cluster);
     out->backend_count = 0;
     out->backend_total = 0;
     out->hot_count = 0;

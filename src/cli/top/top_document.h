@@ -24,6 +24,7 @@ enum {
     top_backend_max = 4096,
     top_hot_max = 32,
     top_holder_max = 8,
+    top_router_max = 31, // others of a cluster
     top_point_max = 512, // one column of a screen each
     top_decision_max = 100,
     top_url_size = 160,
@@ -60,6 +61,25 @@ struct top_hot {
     double holder_count;
     uint32_t shown_count; // of holders
     char holders[top_holder_max][top_url_size];
+};
+
+// Another router of the cluster.
+struct top_router {
+    char name[top_word_size];
+    char address[top_word_size];
+    char why[top_word_size]; // its connection failed last
+    bool is_there;
+    bool is_complete; // or it has told nothing yet
+    double heard_ms;  // ago
+    double in_flight;
+};
+
+struct top_cluster {
+    bool is_known; // false: the router has none
+    bool is_up;
+    char why[top_word_size]; // not up
+    uint32_t router_count;
+    struct top_router routers[top_router_max];
 };
 
 struct top_quantiles {
@@ -111,6 +131,7 @@ struct top_overview {
     double uptime_s;
     struct top_totals totals;
     struct top_recent recent;
+    struct top_cluster cluster;
     uint32_t backend_count; // read
     uint32_t backend_total; // of the document
     struct top_backend backends[top_backend_max];

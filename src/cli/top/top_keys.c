@@ -140,6 +140,7 @@ static enum top_effect press_letter(struct top_view *view, char letter)
     case '2':
     case '3':
     case '4':
+    case '5':
         view->hides[letter - '1'] = !view->hides[letter - '1'];
         break;
     default:

@@ -17,6 +17,8 @@ enum {
     fleet_height_min = 4,
     hottest_height_min = 4,
     hottest_height_max = 10,
+    routers_height_min = 2,
+    routers_height_max = 10,
     decisions_height_min = 5,
     // Below it the figures stand in one column, and there is one curve.
     wide_width_min = 76,
@@ -34,6 +36,7 @@ struct layout {
     uint32_t figures;
     uint32_t curves;
     uint32_t fleet;
+    uint32_t routers;
     uint32_t hottest;
     uint32_t decisions;
     uint32_t foot;
@@ -89,6 +92,13 @@ static uint32_t rows_of_decisions(const struct top_decisions *decisions,
     return rows;
 }
 
+// A title, why nothing is shared, and a row for each router or for the lack of them.
+static uint32_t rows_of_cluster(const struct top_cluster *cluster)
+{
+    uint32_t rows = cluster->router_count > 0 ? cluster->router_count : 1;
+    return cluster->is_known ? 1 + !cluster->is_up + rows : 0;
+}
+
 static struct layout lay_out(const struct top_scene *scene, const struct top_view *view,
                              const struct top_grid *grid)
 {
@@ -96,6 +106,7 @@ static struct layout lay_out(const struct top_scene *scene, const struct top_vie
     uint32_t left = grid->height > head_height ? grid->height - head_height : 0;
     uint32_t fleet = scene->overview != NULL ? scene->overview->backend_count + 2 : 0;
     uint32_t hottest = scene->overview != NULL ? scene->overview->hot_count + 2 : 0;
+    uint32_t routers = scene->overview != NULL ? rows_of_cluster(&scene->overview->cluster) : 0;
     uint32_t decisions = rows_of_decisions(scene->decisions, view, grid) + 1;
     bool on_decisions = view->focus == TOP_DECISIONS && !view->hides[TOP_DECISIONS];
     uint32_t *focus = on_decisions ? &layout.decisions : &layout.fleet;
@@ -107,8 +118,11 @@ static struct layout lay_out(const struct top_scene *scene, const struct top_vie
     top_screen_take(&layout.foot, foot_height, &left, !view->hides_foot);
     top_screen_take(&layout.decisions, decisions_height_min, &left, !view->hides[TOP_DECISIONS]);
     top_screen_take(&layout.curves, curves_height, &left, !view->hides[TOP_FIGURES]);
+    top_screen_take(&layout.routers, routers_height_min, &left,
+                    routers > 0 && !view->hides[TOP_ROUTERS]);
     top_screen_take(&layout.hottest, hottest_height_min, &left, !view->hides[TOP_HOTTEST]);
     top_screen_grow(focus, on_decisions ? decisions : fleet, left - left / 3, &left);
+    top_screen_grow(&layout.routers, top_screen_least(routers, routers_height_max), left, &left);
     top_screen_grow(&layout.hottest, top_screen_least(hottest, hottest_height_max), left, &left);
     top_screen_grow(&layout.decisions, decisions, left, &left);
     top_screen_grow(&layout.fleet, fleet, left, &left);
@@ -417,6 +431,52 @@ static void draw_fleet(const struct top_scene *scene, struct top_view *view, uin
     }
 }
 
+static void draw_router(const struct top_router *router, struct top_pen *pen)
+{
+    char number[top_number_size];
+    const char *state = !router->is_there ? "away" : !router->is_complete ? "behind" : "there";
+    enum top_look look = !router->is_there ? TOP_BAD : !router->is_complete ? TOP_WARN : TOP_GOOD;
+    const char *name = router->name[0] != '\0'      ? router->name
+                       : router->address[0] != '\0' ? router->address
+                                                    : "–";
+
+    top_pen_field(pen, TOP_PLAIN, TOP_LEFT, 28, name);
+    top_pen_skip(pen, 1);
+    top_pen_field(pen, look, TOP_LEFT, 7, state);
+    if (router->is_there) {
+        top_pen_field(pen, TOP_PLAIN, TOP_RIGHT, 7,
+                      top_number(router->in_flight, TOP_COUNT, number));
+        top_pen_field(pen, TOP_DIM, TOP_RIGHT, 8, top_number(router->heard_ms, TOP_MS, number));
+    } else {
+        top_pen_skip(pen, 1);
+        top_pen_put(pen, TOP_DIM, router->why);
+    }
+}
+
+static void draw_routers(const struct top_cluster *cluster, uint32_t row, uint32_t height,
+                         struct top_grid *grid)
+{
+    char title[96];
+    uint32_t end = row + height;
+
+    snprintf(title, sizeof(title), "OTHER ROUTERS %u: name, state, in flight, last heard",
+             cluster->router_count);
+    draw_title(grid, row++, false, title);
+    if (!cluster->is_up && row < end) {
+        struct top_pen pen = top_pen_at(grid, row++);
+        top_pen_format(&pen, TOP_BAD, "nothing is shared, the store does not obey: %s",
+                       cluster->why);
+    }
+    for (uint32_t i = 0; i < cluster->router_count && row < end; i++) {
+        struct top_pen pen = top_pen_at(grid, row++);
+        draw_router(&cluster->routers[i], &pen);
+    }
+    if (cluster->router_count == 0 && row < end) {
+        struct top_pen pen = top_pen_at(grid, row);
+        top_pen_put(&pen, TOP_DIM, "none yet");
+    }
+}
+
 static void draw_hot(const struct top_hot *hot, struct top_pen *pen)
 {
     char number[top_number_size];
@@ -593,8 +653,8 @@ static void draw_foot(const struct top_view *view, struct top_grid *grid)
     struct top_pen pen = top_pen_at(grid, grid->height - 1);
     top_pen_put(&pen, TOP_DIM,
                 view->is_paused
-                    ? "q quit  p go on  ? help  ↑↓ scroll  s sort  d focus  1-4 panels"
-                    : "q quit  ? help  ↑↓ scroll  s sort  d focus  p pause  1-4 panels");
+                    ? "q quit  p go on  ? help  ↑↓ scroll  s sort  d focus  1-5 panels"
+                    : "q quit  ? help  ↑↓ scroll  s sort  d focus  p pause  1-5 panels");
 }
 
 static void draw_help(struct top_grid *grid)
@@ -606,7 +666,8 @@ static void draw_help(struct top_grid *grid)
         "d           focus: fleet or decisions; it gets most rows",
         "s S         sort the fleet by the next or the last column",
         "p           pause, and go on",
-        "1 2 3 4     figures, fleet, hottest prefixes, decisions: off and on",
+        "1 2 3 4 5   figures, fleet, hottest prefixes, decisions, other",
+        "            routers: off and on",
         "^L          paint all anew",
         "? h         this, and back",
         "",
@@ -638,6 +699,10 @@ static void draw_parts(const struct top_scene *scene, struct top_view *view,
     if (layout->fleet > 0) {
         draw_fleet(scene, view, row, layout->fleet, grid);
         row += layout->fleet;
+    }
+    if (layout->routers > 0) {
+        draw_routers(&scene->overview->cluster, row, layout->routers, grid);
+        row += layout->routers;
     }
     if (layout->hottest > 0) {
         draw_hottest(scene, row, layout->hottest, grid);

@@ -8,10 +8,11 @@
 //     2 fleet     one row a backend                                          4 rows at least
 //     3 hottest   prefixes that many requests share                          4 rows at least
 //     4 decisions the last ones, each with its sentence                      5 rows at least
+//     5 routers   the others of a cluster, if there is one                   2 rows at least
 //     foot        the keys                                                   1 row
 //
-// A screen too low for all leaves out, in this order: hottest, curves, decisions, foot, figures,
-// fleet.  Spare rows go to the panel with the focus, two thirds at first, then to the
+// A screen too low for all leaves out, in this order: hottest, routers, curves, decisions, foot,
+// figures, fleet.  Spare rows go to the panel with the focus, two thirds at first, then to the
 // others as far as they have something to show.  A narrow one leaves out columns of the fleet
 // (top_fleet.h), puts the figures in fewer words, and shows one curve.
 //
@@ -21,7 +22,7 @@
 #include "cli/top/top_document.h"
 #include "cli/top/top_grid.h"
 
-enum top_panel { TOP_FIGURES, TOP_FLEET, TOP_HOTTEST, TOP_DECISIONS, top_panel_count };
+enum top_panel { TOP_FIGURES, TOP_FLEET, TOP_HOTTEST, TOP_DECISIONS, TOP_ROUTERS, top_panel_count };
 
 enum top_link_state {
     TOP_WAITING, // for the first response

@@ -248,6 +248,74 @@ TEST(the_router_is_told_as_a_whole)
     metrics_scene_close(&scene);
 }
 
+TEST(the_cluster_is_told_by_counts_and_by_the_routers_that_are_there)
+{
+    metrics_scene_open(&scene);
+    write_page();
+    CHECK_STR(lines_of("warmpath_cluster_"), "warmpath_cluster_up 1\n"
+                                             "warmpath_cluster_peers 2\n"
+                                             "warmpath_cluster_incomplete_peers 1\n"
+                                             "warmpath_cluster_peer_silence_seconds 0.721\n"
+                                             "warmpath_cluster_others_requests_in_flight 718\n"
+                                             "warmpath_cluster_notes_total 702\n"
+                                             "warmpath_cluster_notes_dropped_total 701\n"
+                                             "warmpath_cluster_batches_sent_total 703\n"
+                                             "warmpath_cluster_batches_dropped_total 704\n"
+                                             "warmpath_cluster_batches_received_total 705\n"
+                                             "warmpath_cluster_bytes_sent_total 720\n"
+                                             "warmpath_cluster_bytes_received_total 719\n"
+                                             "warmpath_cluster_gaps_total 706\n"
+                                             "warmpath_cluster_orphans_total 707\n"
+                                             "warmpath_cluster_malformed_frames_total 708\n"
+                                             "warmpath_cluster_foreign_frames_total 709\n"
+                                             "warmpath_cluster_ended_lives_total 710\n"
+                                             "warmpath_cluster_snapshots_asked_total 711\n"
+                                             "warmpath_cluster_snapshots_taken_total 712\n"
+                                             "warmpath_cluster_snapshots_given_total 713\n"
+                                             "warmpath_cluster_snapshot_age_seconds 0.715\n"
+                                             "warmpath_cluster_snapshot_seconds 0.714\n"
+                                             "warmpath_cluster_open_predictions 716\n"
+                                             "warmpath_cluster_memory_bytes 717\n");
+    metrics_scene_close(&scene);
+}
+
+TEST(a_router_without_peers_or_a_snapshot_leaves_their_times_out)
+{
+    metrics_scene_open(&scene);
+    scene.cluster = (struct cluster_status){.now_ms = 10000};
+    write_page();
+    CHECK_STR(lines_of("warmpath_cluster_peer"), "warmpath_cluster_peers 0\n");
+    CHECK_STR(lines_of("warmpath_cluster_up"), "warmpath_cluster_up 0\n");
+    CHECK_STR(lines_of("warmpath_cluster_snapshot_"), "");
+    metrics_scene_close(&scene);
+}
+
+TEST(a_router_without_a_cluster_has_no_values_of_one)
+{
+    metrics_scene_open(&scene);
+    scene.input.cluster = NULL;
+    write_page();
+    CHECK_STR(lines_of("warmpath_cluster_"), "");
+    metrics_scene_close(&scene);
+}
+
+TEST(a_backend_has_the_load_of_this_router_without_that_of_others)
+{
+    metrics_scene_open(&scene);
+    struct load *load = &fleet_at(scene.scene.fleet, 0)->load;
+    load_set_others(load,
+                    &(struct load_others){
+                        .requests = 1, .sequences = 2, .queued_tokens = 3, .context_tokens = 4});
+    write_page();
+    CHECK_STR(lines_of("warmpath_backend_queued_tokens" FIRST),
+              "warmpath_backend_queued_tokens" FIRST "} 0\n");
+    CHECK_STR(lines_of("warmpath_backend_decoding_requests" FIRST),
+              "warmpath_backend_decoding_requests" FIRST "} 0\n");
+    CHECK_STR(lines_of("warmpath_backend_context_tokens" FIRST),
+              "warmpath_backend_context_tokens" FIRST "} 0\n");
+    metrics_scene_close(&scene);
+}
+
 TEST(tokenizers_are_told_by_their_path)
 {
     metrics_scene_open(&scene);

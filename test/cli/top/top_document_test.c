@@ -57,6 +57,30 @@ TEST(an_overview_is_read_with_its_lists)
     CHECK(isnan(overview.series.points[1].round_robin_hit_rate));
 }
 
+TEST(the_other_routers_of_a_cluster_are_read)
+{
+    CHECK_EQ(read_text("{\"backends\":[],\"cluster\":{\"up\":false,\"why\":\"no reply\",\"peers\":["
+                       "{\"name\":\"h/1\",\"there\":true,\"heard_ms\":12,\"in_flight\":3,"
+                       "\"complete\":false},7,{\"name\":null,\"address\":\"a:1\",\"there\":false,"
+                       "\"why\":\"refused\",\"heard_ms\":null}]}}"),
+             STATUS_OK);
+    const struct top_cluster *cluster = &overview.cluster;
+    CHECK(cluster->is_known && !cluster->is_up);
+    CHECK_STR(cluster->why, "no reply");
+    CHECK_EQ(cluster->router_count, 2);
+    CHECK_STR(cluster->routers[0].name, "h/1");
+    CHECK(cluster->routers[0].is_there && !cluster->routers[0].is_complete);
+    CHECK(cluster->routers[0].heard_ms == 12 && cluster->routers[0].in_flight == 3);
+    CHECK_STR(cluster->routers[1].name, "");
+    CHECK_STR(cluster->routers[1].address, "a:1");
+    CHECK_STR(cluster->routers[1].why, "refused");
+    CHECK(!cluster->routers[1].is_there && cluster->routers[1].is_complete);
+    CHECK(isnan(cluster->routers[1].in_flight));
+    CHECK_EQ(read_text("{\"backends\":[]}"), STATUS_OK);
+    CHECK(!cluster->is_known);
+    CHECK_EQ(cluster->router_count, 0);
+}
+
 TEST(a_second_document_replaces_all_of_the_first)
 {
     CHECK_EQ(read_text(whole), STATUS_OK);
@@ -78,6 +102,19 @@ TEST(another_document_than_an_overview_is_refused)
         CHECK_EQ(read_text(texts[i]), STATUS_MALFORMED);
         CHECK_EQ(top_decisions_read(slice_str(texts[i]), &decisions), STATUS_MALFORMED);
     }
+}
+
+TEST(routers_beyond_the_limit_are_left_out)
+{
+    size_t size =
+        (size_t)snprintf(page, sizeof(page), "{\"backends\":[],\"cluster\":{\"peers\":[{}");
+    for (uint32_t i = 0; i < 40; i++) {
+        size += (size_t)snprintf(page + size, sizeof(page) - size, ",{\"name\":\"%u\"}", i);
+    }
+    snprintf(page + size, sizeof(page) - size, "]}}");
+    CHECK_EQ(read_text(page), STATUS_OK);
+    CHECK_EQ(overview.cluster.router_count, top_router_max);
+    CHECK_STR(overview.cluster.routers[top_router_max - 1].name, "29");
 }
 
 TEST(control_characters_are_replaced)

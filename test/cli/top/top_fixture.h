@@ -103,6 +103,20 @@ static inline void top_fixture_decisions(struct top_decisions *decisions, uint32
     }
 }
 
+// One is there, one lacks something, one is away.
+static inline void top_fixture_cluster(struct top_cluster *cluster)
+{
+    *cluster = (struct top_cluster){
+        .is_known = true,
+        .is_up = true,
+        .router_count = 3,
+        .routers = {
+            {.name = "host-1/4711", .is_there = true, .is_complete = true, .heard_ms = 12},
+            {.name = "host-2/4711", .is_there = true, .heard_ms = 130, .in_flight = 1234},
+            {.address = "10.0.0.3:7946", .why = "Connection refused", .is_complete = true}}};
+    cluster->routers[0].in_flight = 37;
+}
+
 static inline void top_fixture_fill(struct top_fixture *fixture, uint32_t backend_count)
 {
     struct top_overview *overview = &fixture->overview;

@@ -94,14 +94,6 @@ TEST(decisions_that_have_the_focus_have_room_for_their_sentences)
     CHECK_EQ(first_difference("80x40_1000_decisions"), 0);
 }
 
-TEST(the_help_takes_the_place_of_the_panels)
-{
-    top_fixture_fill(&fixture, 3);
-    fixture.view.shows_help = true;
-    top_fixture_draw(&fixture, 80, 24);
-    CHECK_EQ(first_difference("80x24_help"), 0);
-}
-
 static bool has_text(const char *text)
 {
     for (uint32_t row = 0; row < fixture.grid.height; row++) {
@@ -112,6 +104,34 @@ static bool has_text(const char *text)
     return false;
 }
 
+TEST(other_routers_have_a_panel_where_there_is_a_cluster)
+{
+    top_fixture_fill(&fixture, 3);
+    top_fixture_cluster(&fixture.overview.cluster);
+    top_fixture_draw(&fixture, 80, 30);
+    CHECK_EQ(first_difference("80x30_3_cluster"), 0);
+    fixture.view.hides[TOP_ROUTERS] = true;
+    top_fixture_draw(&fixture, 80, 30);
+    CHECK(!has_text("ROUTERS"));
+}
+
+TEST(a_cluster_that_shares_nothing_says_why)
+{
+    top_fixture_fill(&fixture, 3);
+    fixture.overview.cluster = (struct top_cluster){.is_known = true, .why = "no reply in time"};
+    top_fixture_draw(&fixture, 80, 30);
+    CHECK(has_text("nothing is shared, the store does not obey: no reply in time"));
+    CHECK(has_text("none yet"));
+}
+
+TEST(the_help_takes_the_place_of_the_panels)
+{
+    top_fixture_fill(&fixture, 3);
+    fixture.view.shows_help = true;
+    top_fixture_draw(&fixture, 80, 24);
+    CHECK_EQ(first_difference("80x24_help"), 0);
+}
+
 TEST(a_low_screen_leaves_panels_out_in_the_order_that_is_promised)
 {
     // The height from which on each panel is shown.
@@ -120,8 +140,9 @@ TEST(a_low_screen_leaves_panels_out_in_the_order_that_is_promised)
         const char *text;
     } cases[] = {{1, "warmpath 0.1.0"}, {2, "FLEET"},      {8, "TTFT p50"},
                  {9, "q quit"},         {14, "DECISIONS"}, {17, "hit rate, 0 to 100%"},
-                 {21, "HOTTEST"}};
+                 {19, "ROUTERS"},       {23, "HOTTEST"}};
     top_fixture_fill(&fixture, 3);
+    top_fixture_cluster(&fixture.overview.cluster);
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         top_fixture_draw(&fixture, 80, cases[i].height);
         CHECK(has_text(cases[i].text));
@@ -249,6 +270,7 @@ TEST(wide_characters_in_names_are_cut_safely)
 TEST(every_size_can_be_drawn)
 {
     top_fixture_fill(&fixture, 50);
+    top_fixture_cluster(&fixture.overview.cluster);
     for (uint32_t i = 0; i < 130 * 50; i++) {
         uint32_t width = i / 50;
         fixture.view.focus = width % 2 == 0 ? TOP_FLEET : TOP_DECISIONS;
