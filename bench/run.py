@@ -15,6 +15,7 @@ import pathlib
 import sys
 
 import agree
+import cluster
 import decision
 import predictions
 import index
@@ -30,7 +31,7 @@ from report import CannotMeasure, Report
 # Name -> module with `run(report, build, quick)` and `markdown(figures)`.
 BENCHES = {"proxy": proxy, "index": index, "json": json_bench, "decision": decision,
            "tokenizer": tokenizer, "kvevents": kvevents, "sim": sim, "agree": agree,
-           "predictions": predictions, "observe": observe, "soak": soak_bench}
+           "predictions": predictions, "cluster": cluster, "observe": observe, "soak": soak_bench}
 
 
 def print_markdown(path):

@@ -140,6 +140,7 @@ void load_begin(struct load *load, struct load_request *request, uint64_t now_us
     ASSERT(!request->is_counted);
     ASSERT(request->uncached_tokens <= request->prompt_tokens);
 
+    // The engine computes the prompts of all routers: with ours alone it would seem slow.
     int64_t ahead = ADD(&load->queued_tokens, request->uncached_tokens) +
                     (int64_t)LOAD(&load->others_queued_tokens);
     ADD(&load->requests, 1);
