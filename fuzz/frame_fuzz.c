@@ -152,7 +152,7 @@ static void try_records(struct slice frame, struct key_window *window)
     ASSERT(head.backend_count <= frame_backend_max);
     (void)key_window_skip_to(window, head.position);
     while (frame_read_record(&reader, &head, window, keys, &record)) {
-        ASSERT(record.kind > RECORD_NONE && record.kind <= RECORD_COVER);
+        ASSERT(record.kind > RECORD_NONE && record.kind < RECORD_COUNT);
         ASSERT(record.key_count <= frame_key_max);
         ASSERT(record.key_count == 0 || record.keys == keys);
         ASSERT(record.backend == 0 || record.backend < head.backend_count);

@@ -274,9 +274,10 @@ ROWS = [
               [("min by (instance) (warmpath_cluster_peers{@router})", "{{instance}}"),
                ("sum(warmpath_cluster_incomplete_peers{@router}) > 0", "incomplete"),
                ("count(warmpath_cluster_up{@router} == 0)", "without a store")]),
-        lines("Silence of peers", "Longest time since each router heard one of the others. They say that they are there four times a "
-              "second, and have left after 2 s.",
-              [("max by (instance) (warmpath_cluster_peer_silence_seconds{@router})", "{{instance}}")], "s"),
+        lines("Lag and silence of peers", "Longest way of batches from another router to each one, and longest time since it heard one "
+              "of the others. They say that they are there four times a second, and have left after 2 s.",
+              [("max by (instance) (warmpath_cluster_lag_seconds{@router})", "{{instance}} lag"),
+               ("max by (instance) (warmpath_cluster_peer_silence_seconds{@router})", "{{instance}} silence")], "s"),
         lines("Requests at other routers", "Requests in flight that each router knows of at the others.",
               [("max by (instance) (warmpath_cluster_others_requests_in_flight{@router})", "{{instance}}")]),
         lines("Bytes", "Bytes to other routers or to the store, and back, per second, snapshots included.",

@@ -71,6 +71,7 @@ static void put_load(struct wire_writer *writer, const struct record_load *load)
 static void put_plain(struct wire_writer *writer, const struct frame_record *record)
 {
     switch (record->kind) {
+    case RECORD_COUNT:
     case RECORD_NONE:
         break;
     case RECORD_PREDICT:
@@ -122,6 +123,14 @@ static void put_plain(struct wire_writer *writer, const struct frame_record *rec
     case RECORD_COVER:
         wire_put_word(writer, record->router);
         wire_put_varint(writer, record->sequence);
+        break;
+    case RECORD_CLOCK:
+        wire_put_varint(writer, record->clock);
+        break;
+    case RECORD_ECHO:
+        wire_put_word(writer, record->router);
+        wire_put_varint(writer, record->clock);
+        wire_put_varint(writer, record->age);
         break;
     }
 }
@@ -304,8 +313,17 @@ static bool take_plain(struct wire_reader *reader, const struct frame_head *head
         out->router = wire_take_word(reader);
         out->sequence = wire_take_varint(reader);
         return true;
+    case RECORD_CLOCK:
+        out->clock = wire_take_varint(reader);
+        return true;
+    case RECORD_ECHO:
+        out->router = wire_take_word(reader);
+        out->clock = wire_take_varint(reader);
+        out->age = wire_take_count(reader, UINT32_MAX);
+        return true;
     case RECORD_OPEN:
         return true;
+    case RECORD_COUNT:
     case RECORD_NONE:
         break;
     }

@@ -66,6 +66,9 @@ enum record_kind {
     RECORD_SPEED,    // backend, speed
     RECORD_HOLD,     // backend, age, age_s, keys: of a snapshot
     RECORD_COVER,    // router, sequence: a snapshot has what that router told up to there
+    RECORD_CLOCK,    // clock: of the sender, when it sent this
+    RECORD_ECHO,     // router, clock, age: we heard that clock of that router so many ms ago
+    RECORD_COUNT,
 };
 
 // The load of one router on a backend.
@@ -115,6 +118,7 @@ struct frame_record {
     uint32_t arrivals; // requests in a thousand seconds
     uint64_t router;
     uint64_t sequence;
+    uint64_t clock; // ms
     const uint64_t *keys;
     uint32_t key_count;
     bool is_known; // false: further keys were copied from a range that the receiver lacks

@@ -334,11 +334,39 @@ static void replica_tell_open(struct replica *replica)
         (struct frame_record){.kind = RECORD_OPEN, .keys = replica->keys, .key_count = count});
 }
 
+// How long a batch is on its way is half of the time to a router and back, less the time that the
+// echo waited there.
+static void replica_tell_clocks(struct replica *replica)
+{
+    uint64_t now_ms = now_of(replica);
+    replica_tell(replica, NULL, (struct frame_record){.kind = RECORD_CLOCK, .clock = now_ms});
+    for (uint32_t i = 0; i < replica_peer_max; i++) {
+        const struct peer *peer = &replica->peers[i];
+        if (peer->is_there && peer->clock_heard_ms != 0) {
+            replica_tell(replica, NULL,
+                         (struct frame_record){.kind = RECORD_ECHO,
+                                               .router = peer->router,
+                                               .clock = peer->clock,
+                                               .age = saturate_u32(now_ms - peer->clock_heard_ms)});
+        }
+    }
+}
+
+static void replica_take_echo(const struct replica *replica, struct peer *peer,
+                              const struct frame_record *record)
+{
+    uint64_t way_ms = now_of(replica) - record->clock - record->age;
+    if (record->router == replica->options.router && way_ms < echo_max_ms) {
+        peer->lag_ms = (way_ms + 1) / 2;
+    }
+}
+
 void replica_pump(struct replica *replica)
 {
     uint64_t now_ms = now_of(replica);
     if (replica->is_refreshing) {
         replica_tell_open(replica);
+        replica_tell_clocks(replica);
     }
     replica_flush(replica);
     replica->is_refreshing = now_ms >= replica->refresh_ms;
@@ -589,6 +617,14 @@ void replica_take_record(struct replica *replica, struct peer *peer, const struc
     case RECORD_COVER:
         replica_take_cover(replica, record);
         break;
+    case RECORD_CLOCK:
+        peer->clock = record->clock;
+        peer->clock_heard_ms = now_of(replica);
+        break;
+    case RECORD_ECHO:
+        replica_take_echo(replica, peer, record);
+        break;
+    case RECORD_COUNT:
     case RECORD_NONE:
         break;
     }
@@ -712,6 +748,7 @@ void replica_read_status(const struct replica *replica, struct replica_status *o
                                             .records = peer->records,
                                             .gaps = peer->gaps,
                                             .heard_ms = peer->heard_ms,
+                                            .lag_ms = peer->lag_ms,
                                             .requests = peer->requests};
         out->memory += peer->window.keys != NULL ? sizeof(uint64_t) << peer->window.bits : 0;
         out->memory += (replica->projection.backend_mask + 1) * sizeof(struct record_load);

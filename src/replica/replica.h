@@ -124,6 +124,7 @@ struct replica_peer_status {
     uint64_t records;  // of these
     uint64_t gaps;     // runs of missing batches
     uint64_t heard_ms; // its last batch
+    uint64_t lag_ms;   // how long its batches are on their way
     uint32_t requests; // in flight
 };
 

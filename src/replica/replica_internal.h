@@ -9,6 +9,7 @@
 #include "replica/snapshot.h"
 
 enum {
+    echo_max_ms = 60000,  // an older echo is of a router that was stopped
     window_bits_more = 2, // a router may use a window of four times our keys
 };
 
@@ -24,11 +25,14 @@ struct peer {
     uint64_t left_ms;
     uint64_t heard_ms;
     struct key_window window;
-    uint64_t sequence; // of its last batch
-    uint64_t gap_end;  // of its last batch that is missing, or was not understood; 0: none is
-    uint64_t covered;  // by snapshots of others: batches up to there are not missed
-    uint64_t asked_ms; // when we asked it last
-    uint64_t asked;    // number of its question for a snapshot; 0: it has none
+    uint64_t sequence;       // of its last batch
+    uint64_t gap_end;        // of its last batch that is missing, or was not understood; 0: none is
+    uint64_t covered;        // by snapshots of others: batches up to there are not missed
+    uint64_t asked_ms;       // when we asked it last
+    uint64_t clock;          // its own, as it told last
+    uint64_t clock_heard_ms; // when; 0: never
+    uint64_t lag_ms;         // of batches on their way
+    uint64_t asked;          // number of its question for a snapshot; 0: it has none
     uint64_t answered; // number of the last question that got a snapshot: a repetition gets none
     uint64_t batches;
     uint64_t records;

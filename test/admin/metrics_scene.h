@@ -125,7 +125,7 @@ static inline struct cluster_status scene_cluster(void)
                     .open_predictions = 716,
                     .memory = 717,
                     .peer_count = 3,
-                    .peers = {{.router = 1, .is_there = true, .requests = 300, .has_gap = true},
+                    .peers = {{.router = 1, .is_there = true, .requests = 300, .has_gap = true, .lag_ms = 722},
                               {.router = 2, .is_there = true, .requests = 418},
                               {.router = 3, .has_gap = true}}},
         .link = {.kind = "mesh",

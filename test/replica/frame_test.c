@@ -347,7 +347,7 @@ static uint64_t chains[4][300];
 static struct frame_record random_record(struct rng *rng)
 {
     struct frame_record record = {
-        .kind = (enum record_kind)(1 + rng_below(rng, RECORD_COVER)),
+        .kind = (enum record_kind)(1 + rng_below(rng, RECORD_COUNT - 1)),
         .number = rng_next(rng) >> rng_below(rng, 64),
         .block_tokens = rng_below(rng, UINT16_MAX),
         .age = rng_below(rng, UINT32_MAX),
@@ -357,6 +357,7 @@ static struct frame_record random_record(struct rng *rng)
         .pool = rng_next(rng),
         .arrivals = rng_below(rng, UINT32_MAX),
         .router = rng_next(rng),
+        .clock = rng_next(rng) >> rng_below(rng, 64),
         .sequence = rng_next(rng) >> rng_below(rng, 64),
         .keys = chains[rng_below(rng, 4)],
         .key_count = rng_below(rng, 300),
@@ -418,6 +419,10 @@ static bool is_same(const struct frame_record *a, const struct frame_record *b)
         return a->session == b->session && a->stamp == b->stamp;
     case RECORD_TRAFFIC:
         return a->pool == b->pool && a->arrivals == b->arrivals;
+    case RECORD_CLOCK:
+        return a->clock == b->clock;
+    case RECORD_ECHO:
+        return a->router == b->router && a->clock == b->clock && a->age == b->age;
     case RECORD_COVER:
         return a->router == b->router && a->sequence == b->sequence;
     case RECORD_EVICTED:

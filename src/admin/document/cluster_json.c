@@ -60,6 +60,7 @@ static void put_peer(const struct cluster_status *status, const struct link_peer
     json_put_u64(json, "bytes_out", peer->bytes_out);
     json_put_u64(json, "frames_dropped", peer->frames_dropped);
     if (shared != NULL) {
+        json_put_u64(json, "lag_ms", shared->lag_ms);
         json_put_u64(json, "in_flight", shared->requests);
         json_put_u64(json, "batches", shared->batches);
         json_put_u64(json, "records", shared->records);

@@ -157,6 +157,11 @@ static uint64_t time_since(const struct cluster_status *status, uint64_t at_ms)
     return status->now_ms > at_ms ? status->now_ms - at_ms : 0;
 }
 
+static void keep_longest(uint64_t *longest, uint64_t value)
+{
+    *longest = *longest == METRICS_NO_VALUE || value > *longest ? value : *longest;
+}
+
 static void take_peers(uint64_t *values, const struct cluster_status *status)
 {
     uint64_t peer_count = 0;
@@ -166,15 +171,16 @@ static void take_peers(uint64_t *values, const struct cluster_status *status)
     for (uint32_t i = 0; i < status->link.peer_count; i++) {
         const struct link_peer_status *peer = &status->link.peers[i];
         if (peer->is_there) {
-            uint64_t silence_ms = time_since(status, peer->heard_ms);
-            uint64_t *most = &values[METRIC_CLUSTER_SILENCE];
-            *most = *most == METRICS_NO_VALUE || silence_ms > *most ? silence_ms : *most;
+            keep_longest(&values[METRIC_CLUSTER_SILENCE], time_since(status, peer->heard_ms));
             peer_count++;
         }
     }
     for (uint32_t i = 0; i < status->replica.peer_count; i++) {
         const struct replica_peer_status *peer = &status->replica.peers[i];
         incomplete_count += peer->is_there && peer->has_gap;
+        if (peer->is_there) {
+            keep_longest(&values[METRIC_CLUSTER_LAG], peer->lag_ms);
+        }
         request_count += peer->is_there ? peer->requests : 0;
     }
     values[METRIC_CLUSTER_PEERS] = peer_count;

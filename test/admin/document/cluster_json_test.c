@@ -130,7 +130,7 @@ TEST(a_peer_has_what_its_connection_and_its_batches_say)
         .router = UINT64_MAX, .requests = 3, .batches = 388, .records = 1000, .gaps = 2};
     CHECK(has("\"peers\":[{\"router\":\"ffffffffffffffff\",\"name\":\"other/2\","
               "\"address\":\"10.0.0.2:7946\",\"there\":true,\"why\":null,\"heard_ms\":12,"
-              "\"bytes_in\":5,\"bytes_out\":6,\"frames_dropped\":7,\"in_flight\":3,"
+              "\"bytes_in\":5,\"bytes_out\":6,\"frames_dropped\":7,\"lag_ms\":0,\"in_flight\":3,"
               "\"batches\":388,\"records\":1000,\"gaps\":2,\"complete\":true}]"));
     status.replica.peers[1].has_gap = true;
     CHECK(has("\"complete\":false"));

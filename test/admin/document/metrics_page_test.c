@@ -256,6 +256,7 @@ TEST(the_cluster_is_told_by_counts_and_by_the_routers_that_are_there)
                                              "warmpath_cluster_peers 2\n"
                                              "warmpath_cluster_incomplete_peers 1\n"
                                              "warmpath_cluster_peer_silence_seconds 0.721\n"
+                                             "warmpath_cluster_lag_seconds 0.722\n"
                                              "warmpath_cluster_others_requests_in_flight 718\n"
                                              "warmpath_cluster_notes_total 702\n"
                                              "warmpath_cluster_notes_dropped_total 701\n"
