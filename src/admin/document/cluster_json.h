@@ -5,7 +5,7 @@
 //     {"router": "5f3a...", "name": "host/4711", "kind": "mesh", "up": true, "why": null,
 //      "joining": false, "notes": 812, "batches_sent": 390, ..., "peers": [
 //        {"router": "91c0...", "name": "host/4712", "address": "10.0.0.2:7946", "there": true,
-//         "heard_ms": 12, "lag_ms": 1, "in_flight": 3, "batches": 388, "gaps": 0, "complete": true, ...}]}
+//         "heard_ms": 12, "lag_ms": 1, "in_flight": 3, "batches": 388, "complete": true, ...}]}
 //
 // Ids are strings of 16 hexadecimal digits.  A peer that is there without a batch yet, or an
 // address without a router behind it, has only what its connection says.
