@@ -166,6 +166,7 @@ void projection_follow(struct projection *projection, struct shared_backend *bac
     }
     if (verdict != LIFE_GOES_ON) {
         backend->is_stale = verdict == LIFE_REJOINED;
+        backend->stale_snapshots = 0;
         projection->is_behind |= backend->is_stale;
     }
 }

@@ -28,6 +28,7 @@ struct shared_backend {
     uint32_t slot;     // no_slot: it has left the fleet, or is not in ours
     bool is_set;       // since the last replica_end_backends
     bool is_stale;     // its life goes on, but we forgot what we knew, and no snapshot came since
+    uint32_t stale_snapshots; // that came since, and were not whole
     struct life life;
     struct record_setting settings[SETTING_COUNT];
 };

@@ -21,6 +21,7 @@ enum {
     frames_a_pump = 8,
     parts_ahead = 64, // 2 MiB: a store keeps no more for a router that reads slowly
     tell_again_ms = 500,
+    stale_rounds = 4, // of all routers, for a snapshot that is whole
 };
 
 enum give_stage { GIVE_CHAINS, GIVE_SESSIONS, GIVE_SETTINGS, GIVE_COVERS, GIVE_DONE };
@@ -118,14 +119,27 @@ void replica_take_cover(struct replica *replica, const struct frame_record *reco
     }
 }
 
+static uint32_t replica_count_peers(const struct replica *replica)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < replica_peer_max; i++) {
+        count += replica->peers[i].is_there;
+    }
+    return count;
+}
+
 // Backends that we had forgotten are known again; or the giver had forgotten some itself, and
-// another router is asked.
+// another router is asked.  All are asked a few times at most: a backend that is down is believed
+// by none, and then no snapshot is ever whole.
 static void asked_settle_backends(struct replica *replica, bool is_whole)
 {
+    uint32_t peer_count = replica_count_peers(replica);
     for (uint32_t i = 0; i <= replica->projection.backend_mask; i++) {
         struct shared_backend *backend = &replica->projection.backends[i];
-        replica->projection.is_behind |= backend->is_stale && !is_whole;
-        backend->is_stale = backend->is_stale && !is_whole;
+        backend->stale_snapshots += backend->is_stale;
+        backend->is_stale =
+            backend->is_stale && !is_whole && backend->stale_snapshots < stale_rounds * peer_count;
+        replica->projection.is_behind |= backend->is_stale;
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One writer and three readers of an index.  It is compiled for this test alone, so that every
-// load and store of shared words may yield to another thread: a race that would take weeks to
+// One writer, two readers and a scan of an index.  It is compiled for this test alone, so that
+// every load and store of shared words may yield to another thread: a race that would take weeks to
 // show shows within seconds.
 //
 // Time is cut into generations.  Each begins with a few new chains, which two stable backends
@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "prefix/prefix_index.h"
+#include "prefix/prefix_scan.h"
 #include "test.h"
 
 #include <pthread.h>
@@ -31,7 +32,7 @@ enum {
     backend_count = 200, // more than a list of holders takes
     branch_count = 40,   // of a generation
     length_max = 80,
-    reader_count = 3,
+    reader_count = 2,
     turns = 300,       // of the writer, in a generation
     filler_count = 20, // of a turn
 };
@@ -53,7 +54,9 @@ struct race {
     _Atomic uint64_t matches;
     _Atomic uint64_t missing;    // must stay 0: answers without a stable holder
     _Atomic uint64_t impossible; // must stay 0: answers with what was never stored
-    uint64_t evicted;            // must stay 0: what the writer itself misses
+    _Atomic uint64_t scans;
+    _Atomic uint64_t unseen; // must stay 0: stable runs that a scan has missed
+    uint64_t evicted;        // must stay 0: what the writer itself misses
 };
 
 static struct race race;
@@ -130,6 +133,77 @@ static void *read_always(void *owner)
     return NULL;
 }
 
+// One scan, within one generation or not.
+struct survey {
+    uint32_t generation;
+    uint32_t seen[stable_chains]; // stable holders of the first run
+    uint64_t impossible;
+    struct prompt prompts[stable_chains];
+    struct prefix_scan_holder holders[backend_count];
+};
+
+static uint32_t keys_in_common(const struct prefix_scan_run *run, const struct prompt *prompt)
+{
+    uint32_t count = 0;
+    while (count < run->key_count && count < prompt->count &&
+           run->keys[count] == prompt->keys[count]) {
+        count++;
+    }
+    return count;
+}
+
+// The first run of a stable chain stays, whatever is cut off it or added to it; the stable backends
+// hold of it what is of the chain.
+static void note_run(void *owner, const struct prefix_scan_run *run)
+{
+    struct survey *survey = owner;
+    for (uint32_t chain = 0; chain < stable_chains; chain++) {
+        uint32_t common = keys_in_common(run, &survey->prompts[chain]);
+        for (uint32_t i = 0; common > 0 && i < run->holder_count; i++) {
+            const struct prefix_scan_holder *holder = &run->holders[i];
+            bool is_stable = holder->backend < stable_backends;
+            survey->seen[chain] += is_stable;
+            survey->impossible += (is_stable && holder->confirmed != common) ||
+                                  holder->backend >= backend_count || run->before != 0;
+        }
+    }
+}
+
+static void survey_index(uint32_t generation, struct survey *survey)
+{
+    survey->generation = generation;
+    survey->impossible = 0;
+    for (uint32_t chain = 0; chain < stable_chains; chain++) {
+        survey->seen[chain] = 0;
+        survey->prompts[chain] = make(generation, chain);
+    }
+    struct prefix_scan scan = {.index = race.index,
+                               .holders = survey->holders,
+                               .holder_max = backend_count,
+                               .found = note_run,
+                               .owner = survey};
+    while (prefix_scan_step(&scan, 64)) {
+    }
+}
+
+static void *scan_always(void *owner)
+{
+    struct survey *survey = owner;
+    uint32_t generation;
+    while ((generation = atomic_load(&race.generation)) != 0) {
+        survey_index(generation, survey);
+        if (atomic_load(&race.generation) != generation) {
+            continue;
+        }
+        for (uint32_t chain = 0; chain < stable_chains; chain++) {
+            atomic_fetch_add(&race.unseen, survey->seen[chain] != stable_backends);
+        }
+        atomic_fetch_add(&race.impossible, survey->impossible);
+        atomic_fetch_add(&race.scans, 1);
+    }
+    return NULL;
+}
+
 static void store(uint32_t backend, const struct prompt *prompt)
 {
     prefix_index_store(race.index, &(struct prefix_span){.keys = prompt->keys,
@@ -196,6 +270,9 @@ TEST(chains_that_stay_are_always_found_while_a_writer_changes_the_rest)
         seeds[i] = (struct rng){.state = i};
         CHECK_EQ(pthread_create(&readers[i], NULL, read_always, &seeds[i]), 0);
     }
+    static struct survey survey;
+    pthread_t scanner;
+    CHECK_EQ(pthread_create(&scanner, NULL, scan_always, &survey), 0);
     for (uint32_t i = 2; i < 2 + generation_count; i++) {
         write_generation(&rng, i);
     }
@@ -203,14 +280,17 @@ TEST(chains_that_stay_are_always_found_while_a_writer_changes_the_rest)
     for (uint32_t i = 0; i < reader_count; i++) {
         CHECK_EQ(pthread_join(readers[i], NULL), 0);
     }
+    CHECK_EQ(pthread_join(scanner, NULL), 0);
     struct prefix_usage usage;
     prefix_index_usage(race.index, &usage);
-    printf("# %" PRIu64 " matches, %" PRIu64 " evictions\n", atomic_load(&race.matches),
-           usage.evictions);
+    printf("# %" PRIu64 " matches, %" PRIu64 " scans, %" PRIu64 " evictions\n",
+           atomic_load(&race.matches), atomic_load(&race.scans), usage.evictions);
     CHECK(atomic_load(&race.matches) > 1000);
     CHECK(usage.evictions > 1000);
     CHECK_EQ(race.evicted, 0);
     CHECK_EQ(atomic_load(&race.impossible), 0);
     CHECK_EQ(atomic_load(&race.missing), 0);
+    CHECK(atomic_load(&race.scans) > 20);
+    CHECK_EQ(atomic_load(&race.unseen), 0);
     prefix_index_destroy(&race.index);
 }

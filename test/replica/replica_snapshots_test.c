@@ -451,3 +451,24 @@ TEST(after_any_losses_both_routers_hold_the_same)
         scene_close();
     }
 }
+
+// An engine that is down is believed by no router, so no snapshot is whole; and b has forgotten
+// another engine that goes on.
+TEST(an_engine_that_is_down_makes_no_router_ask_forever)
+{
+    scene_open(2, 3);
+    worker_confirm(a, 1, 0, 5, 30);
+    scene_turn();
+    worker_refused(a, 2);
+    worker_refused(b, 2);
+    scene_pass(1000);
+    worker_refused(b, 1); // once
+    scene_pass(1000);
+    worker_confirm(a, 1, 0, 6, 10);
+    scene_pass(5000);
+    CHECK_EQ(held_by(b, 1, 5), 30);
+    uint64_t asked = status_of(b).snapshots_asked;
+    scene_pass(60000);
+    CHECK(status_of(b).snapshots_asked <= asked + 5);
+    scene_close();
+}
