@@ -56,6 +56,7 @@ struct cluster {
     uint64_t speeds_ms;            // when speeds were told last
     struct load_told *told_speeds; // by slot
     uint64_t router;
+    uint64_t space; // of keys
     char name[link_name_size];
     struct mutex lock; // for what follows
     struct cluster_status status;
@@ -182,11 +183,20 @@ static void cluster_set_now(struct cluster *cluster)
     replica_set_now(cluster->replica, loop_now_ms(cluster->loop), clock_wall_ms());
 }
 
+// Routers of one space of keys say the same.
+static struct slice cluster_hello(const struct cluster *cluster)
+{
+    return slice_of((const uint8_t *)&cluster->space, sizeof(cluster->space));
+}
+
 static void cluster_peer_came(void *owner, uint64_t router, const char *name, struct slice hello)
 {
     struct cluster *cluster = owner;
-    (void)name;
-    (void)hello;
+    if (!slice_equal(hello, cluster_hello(cluster))) {
+        log_warn("cluster: router %s: shares nothing with this one: its prefix.block_size or "
+                 "cluster.name is another, or its version",
+                 name);
+    }
     cluster_set_now(cluster);
     replica_peer_came(cluster->replica, router);
 }
@@ -372,7 +382,7 @@ static enum status cluster_open_link(struct cluster *cluster, char error[cluster
         .events = &cluster_events,
         .owner = cluster,
         .router = cluster->router,
-        .hello = slice_str("warmpath"),
+        .hello = cluster_hello(cluster),
         .out_size_max = out_size > 256 << 10 ? out_size : 256 << 10,
     };
 
@@ -419,10 +429,11 @@ static enum status cluster_open(struct cluster *cluster, char error[cluster_erro
         return STATUS_IO;
     }
     uint64_t rules[2] = {key_rules, config->prefix.block_size};
+    cluster->space = hash_bytes(slice_of((const uint8_t *)rules, sizeof(rules)),
+                                pool_hash(config->cluster.name));
     cluster->replica = replica_create(&(struct replica_options){
         .router = cluster->router,
-        .space = hash_bytes(slice_of((const uint8_t *)rules, sizeof(rules)),
-                            pool_hash(config->cluster.name)),
+        .space = cluster->space,
         .backend_max = cluster->slot_count,
         .window_bits = window_bits_of(config->cluster.memory),
         .open_max = open_max,

@@ -190,7 +190,7 @@ static void mesh_connection_fail(struct mesh_connection *connection, enum status
     // The router with the lower id prefers another connection, which comes up by itself; and a
     // probe that looks whether the port is open is not worth a line.
     bool is_quiet =
-        is_probe || (is_refused && connection->dial != NULL && connection->dial->failures < 3);
+        is_probe || (is_refused && (connection->dial == NULL || connection->dial->failures < 3));
     mesh_connection_end(connection, is_quiet ? MESH_END_QUIET : MESH_END_FAILED, why);
 }
 

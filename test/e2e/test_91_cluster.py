@@ -367,3 +367,17 @@ def test_a_partition_of_the_mesh_heals_by_itself(warmpath, caching):
     for router in both:
         assert router.stderr().count(": lost: ") == 1, router.stderr()
     wire.close()
+
+
+def test_another_block_size_shares_nothing_and_says_so(warmpath, caching):
+    engines = caching(2, **ENGINES)
+    ports = [free_port(), free_port()]
+    routers = [warmpath(*engines, policy="warm", cluster_listen=f"127.0.0.1:{ports[i]}", cluster_secret=SECRET,
+                        cluster_peers=f"127.0.0.1:{ports[1 - i]}", prefix_block_size=size)
+               for i, size in enumerate([256, 128])]
+    for router in routers:
+        eventually(lambda router=router: "shares nothing with this one" in router.stderr(), router.stderr, 10)
+    ask = long_ask("alone")
+    home = send(routers[0], ask)
+    eventually(lambda: routers[1].status()["cluster"]["foreign"] > 0, routers[1].status)
+    assert not knows(routers[1], ask, home)
