@@ -109,13 +109,13 @@ struct frame_record {
     uint32_t block_tokens;
     uint32_t age;
     uint32_t age_s;
+    uint32_t arrivals; // requests in a thousand seconds
     uint64_t session;
     uint64_t stamp;
     struct record_load load;
     struct record_setting setting;
     struct record_speed speed;
     uint64_t pool;
-    uint32_t arrivals; // requests in a thousand seconds
     uint64_t router;
     uint64_t sequence;
     uint64_t clock; // ms

@@ -274,8 +274,8 @@ void projection_keep_open(struct projection *projection, uint64_t router, const 
     for (uint32_t i = 0; i < count; i++) {
         open_table_tell(&projection->open, router, numbers[i], now_ms);
     }
-    withdraw_older(projection, router, now_ms > 2 * frame_open_ms ? now_ms - 2 * frame_open_ms : 0,
-                   now_ms);
+    uint64_t settled_ms = UINT64_C(2) * frame_open_ms;
+    withdraw_older(projection, router, now_ms > settled_ms ? now_ms - settled_ms : 0, now_ms);
 }
 
 void projection_hold(struct projection *projection, const struct shared_backend *backend,

@@ -573,35 +573,39 @@ TEST(a_full_index_evicts_merged_chains_in_their_order)
     prefix_index_destroy(&index);
 }
 
+static void merge_at_random(uint64_t seed)
+{
+    enum { chain_count = 6, backends = 3 };
+    struct rng rng = {.state = seed};
+    struct prefix_index *index = make(plenty, 0);
+    uint32_t longest[chain_count][backends] = {0};
+    uint32_t youngest[chain_count][backends];
+    memset(youngest, 0xff, sizeof(youngest));
+    for (uint32_t i = 0; i < 60; i++) {
+        uint32_t which = rng_below(&rng, chain_count);
+        uint32_t backend = rng_below(&rng, backends);
+        uint32_t age = rng_below(&rng, 1000);
+        // A run has one age: whole runs only.
+        struct chain chain = chain_make(NULL, 0, which + 1, 16);
+        chain_merge(index, backend, &chain, age, 0);
+        longest[which][backend] = 16;
+        youngest[which][backend] = age < youngest[which][backend] ? age : youngest[which][backend];
+    }
+    for (uint32_t which = 0; which < chain_count; which++) {
+        struct chain chain = chain_make(NULL, 0, which + 1, 16);
+        for (uint32_t backend = 0; backend < backends; backend++) {
+            struct prefix_hit hit = chain_hit(index, backend, &chain, 1000);
+            CHECK_EQ(hit.confirmed, longest[which][backend]);
+            CHECK(hit.blocks == 0 || hit.age == youngest[which][backend]);
+        }
+    }
+    prefix_index_destroy(&index);
+}
+
 // Blocks, confirmed blocks and ages of a merge beside a list of what was merged.
 TEST(merges_in_any_order_end_in_the_youngest_age_and_the_longest_chain)
 {
-    enum { chain_count = 6, backends = 3 };
     for (uint64_t seed = 1; seed <= 100; seed++) {
-        struct rng rng = {.state = seed};
-        struct prefix_index *index = make(plenty, 0);
-        uint32_t longest[chain_count][backends] = {0};
-        uint32_t youngest[chain_count][backends];
-        memset(youngest, 0xff, sizeof(youngest));
-        for (uint32_t i = 0; i < 60; i++) {
-            uint32_t which = rng_below(&rng, chain_count);
-            uint32_t backend = rng_below(&rng, backends);
-            uint32_t age = rng_below(&rng, 1000);
-            // A run has one age: whole runs only.
-            struct chain chain = chain_make(NULL, 0, which + 1, 16);
-            chain_merge(index, backend, &chain, age, 0);
-            longest[which][backend] = 16;
-            youngest[which][backend] =
-                age < youngest[which][backend] ? age : youngest[which][backend];
-        }
-        for (uint32_t which = 0; which < chain_count; which++) {
-            struct chain chain = chain_make(NULL, 0, which + 1, 16);
-            for (uint32_t backend = 0; backend < backends; backend++) {
-                struct prefix_hit hit = chain_hit(index, backend, &chain, 1000);
-                CHECK_EQ(hit.confirmed, longest[which][backend]);
-                CHECK(hit.blocks == 0 || hit.age == youngest[which][backend]);
-            }
-        }
-        prefix_index_destroy(&index);
+        merge_at_random(seed);
     }
 }

@@ -261,33 +261,38 @@ static uint32_t follow_runs(const uint64_t *chain, uint32_t key_count, uint32_t 
     return depth;
 }
 
-// The runs and a match say the same of each backend, block by block.
-TEST(a_scan_and_a_match_agree)
+static void compare_with_match(uint64_t seed)
 {
     enum { engines = 6, chain_count = 12, length = 60 };
     static uint64_t chains[chain_count][length];
+    struct rng rng = {.state = seed};
+    set_up();
+    for (uint32_t i = 0; i < chain_count; i++) {
+        uint32_t shared = i > 0 ? rng_below(&rng, length) : 0;
+        for (uint32_t k = 0; k < length; k++) {
+            chains[i][k] = k < shared ? chains[0][k] : rng_next(&rng);
+        }
+    }
+    for (uint32_t i = 0; i < 100; i++) {
+        store(rng_below(&rng, engines), chains[rng_below(&rng, chain_count)],
+              1 + rng_below(&rng, length),
+              rng_below(&rng, 2) == 0 ? PREFIX_PREDICTED : PREFIX_CONFIRMED);
+    }
+    scan_all();
+    for (uint32_t i = 0; i < chain_count; i++) {
+        struct prefix_hit hits[engines];
+        uint32_t count = prefix_index_match(warm, chains[i], length, now_s, hits, engines);
+        for (uint32_t h = 0; h < count; h++) {
+            CHECK_EQ(follow_runs(chains[i], length, hits[h].backend), hits[h].confirmed);
+        }
+    }
+    prefix_index_destroy(&warm);
+}
+
+// The runs and a match say the same of each backend, block by block.
+TEST(a_scan_and_a_match_agree)
+{
     for (uint64_t seed = 1; seed <= 50; seed++) {
-        struct rng rng = {.state = seed};
-        set_up();
-        for (uint32_t i = 0; i < chain_count; i++) {
-            uint32_t shared = i > 0 ? rng_below(&rng, length) : 0;
-            for (uint32_t k = 0; k < length; k++) {
-                chains[i][k] = k < shared ? chains[0][k] : rng_next(&rng);
-            }
-        }
-        for (uint32_t i = 0; i < 100; i++) {
-            store(rng_below(&rng, engines), chains[rng_below(&rng, chain_count)],
-                  1 + rng_below(&rng, length),
-                  rng_below(&rng, 2) == 0 ? PREFIX_PREDICTED : PREFIX_CONFIRMED);
-        }
-        scan_all();
-        for (uint32_t i = 0; i < chain_count; i++) {
-            struct prefix_hit hits[engines];
-            uint32_t count = prefix_index_match(warm, chains[i], length, now_s, hits, engines);
-            for (uint32_t h = 0; h < count; h++) {
-                CHECK_EQ(follow_runs(chains[i], length, hits[h].backend), hits[h].confirmed);
-            }
-        }
-        prefix_index_destroy(&warm);
+        compare_with_match(seed);
     }
 }

@@ -159,22 +159,28 @@ TEST(no_number_comes_twice_and_none_is_zero)
     prefix_tap_destroy(&tap);
 }
 
+// False: it was dropped.
+static bool put_sized(struct prefix_tap *tap, uint64_t number, uint32_t size)
+{
+    uint64_t dropped = prefix_tap_dropped(tap);
+    struct prefix_note note = note_of(number, size);
+    prefix_tap_put(tap, 0, &note);
+    return prefix_tap_dropped(tap) == dropped;
+}
+
 TEST(any_sizes_come_round_the_ring_unharmed)
 {
     struct prefix_tap *tap = prefix_tap_create(1);
     struct rng rng = {.state = 1};
-    uint32_t sizes[64];
+    uint32_t sizes[64] = {0};
     uint64_t put = 0;
     uint64_t taken = 0;
     struct prefix_note note;
     while (taken < 3000) {
         if (put - taken < 20 && rng_below(&rng, 2) == 0) {
-            uint32_t size = rng_below(&rng, rng_below(&rng, 10) == 0 ? prefix_tap_keys_max : 200);
-            uint64_t dropped = prefix_tap_dropped(tap);
-            note = note_of(put, size);
-            prefix_tap_put(tap, 0, &note);
-            sizes[put % 64] = size;
-            put += prefix_tap_dropped(tap) == dropped;
+            bool is_long = rng_below(&rng, 10) == 0;
+            sizes[put % 64] = rng_below(&rng, is_long ? prefix_tap_keys_max : 200);
+            put += put_sized(tap, put, sizes[put % 64]);
         } else if (prefix_tap_take(tap, &note)) {
             CHECK(is_note(&note, taken, sizes[taken % 64]));
             taken++;
@@ -184,7 +190,7 @@ TEST(any_sizes_come_round_the_ring_unharmed)
 }
 
 // Senders put while a reader takes.
-enum { sender_count = 3, notes_each = 20000 };
+enum { sender_count = 3, notes_each = 20000, notes_total = sender_count * notes_each };
 
 struct pouring {
     struct prefix_tap *tap;
@@ -247,7 +253,7 @@ TEST(notes_that_three_threads_put_come_whole_to_a_fourth)
         CHECK_EQ(thread_start("pour", pour, &pourings[i], &threads[i]), STATUS_OK);
     }
     const char *why = "";
-    while (why[0] == '\0' && taken + prefix_tap_dropped(tap) < sender_count * notes_each) {
+    while (why[0] == '\0' && taken + prefix_tap_dropped(tap) < notes_total) {
         if (prefix_tap_take(tap, &note)) {
             why = check_poured(&note, last);
             taken++;
@@ -259,7 +265,7 @@ TEST(notes_that_three_threads_put_come_whole_to_a_fourth)
         thread_join(&threads[i]);
     }
     CHECK_STR(why, "");
-    CHECK_EQ(taken + prefix_tap_dropped(tap), sender_count * notes_each);
+    CHECK_EQ(taken + prefix_tap_dropped(tap), notes_total);
     CHECK(taken > 100);
     CHECK(!prefix_tap_take(tap, &note));
     prefix_tap_destroy(&tap);

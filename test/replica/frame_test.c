@@ -439,27 +439,32 @@ static bool is_same(const struct frame_record *a, const struct frame_record *b)
     }
 }
 
+static void carry_many(struct rng *rng)
+{
+    struct frame_record records[record_max];
+    struct frame_record out;
+    uint32_t count = fill(rng, records);
+    size_t size = frame_writer_end(&writer, &batch_head, frame);
+    struct wire_reader reader = wire_reader_of(slice_of(frame, size));
+    CHECK(frame_read_head(&reader, &head));
+    CHECK(key_window_skip_to(&receiver, head.position));
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(frame_read_record(&reader, &head, &receiver, keys, &out));
+        CHECK_EQ(out.kind, records[i].kind);
+        CHECK(is_same(&records[i], &out));
+    }
+    CHECK(!frame_read_record(&reader, &head, &receiver, keys, &out));
+    CHECK(!reader.is_bad);
+}
+
 TEST(any_records_come_back_in_their_order)
 {
     for (uint64_t seed = 1; seed <= 100; seed++) {
         struct rng rng = {.state = seed};
-        struct frame_record records[record_max];
-        struct frame_record out;
         set_up();
         make_chains(&rng);
         for (int round = 0; round < 20; round++) {
-            uint32_t count = fill(&rng, records);
-            size_t size = frame_writer_end(&writer, &batch_head, frame);
-            struct wire_reader reader = wire_reader_of(slice_of(frame, size));
-            CHECK(frame_read_head(&reader, &head));
-            CHECK(key_window_skip_to(&receiver, head.position));
-            for (uint32_t i = 0; i < count; i++) {
-                CHECK(frame_read_record(&reader, &head, &receiver, keys, &out));
-                CHECK_EQ(out.kind, records[i].kind);
-                CHECK(is_same(&records[i], &out));
-            }
-            CHECK(!frame_read_record(&reader, &head, &receiver, keys, &out));
-            CHECK(!reader.is_bad);
+            carry_many(&rng);
         }
         tear_down();
     }
@@ -504,26 +509,31 @@ TEST(a_frame_cut_at_any_byte_is_read_up_to_there)
     tear_down();
 }
 
+static void read_flipped(uint64_t seed)
+{
+    struct rng rng = {.state = seed};
+    struct frame_record records[record_max];
+    static uint8_t broken[frame_size_max];
+    set_up();
+    make_chains(&rng);
+    (void)fill(&rng, records);
+    size_t size = frame_writer_end(&writer, &batch_head, frame);
+    for (int round = 0; round < 100; round++) {
+        memcpy(broken, frame, size);
+        for (uint32_t flips = 1 + rng_below(&rng, 8); flips > 0; flips--) {
+            // Mostly in the head and the first records, where the counts are.
+            uint32_t span = rng_below(&rng, 2) == 0 && size > 100 ? 100 : (uint32_t)size;
+            broken[rng_below(&rng, span)] = (uint8_t)rng_next(&rng);
+        }
+        CHECK(read_broken(broken, size));
+    }
+    tear_down();
+}
+
 TEST(flipped_bytes_never_give_more_than_the_limits)
 {
     for (uint64_t seed = 1; seed <= 40; seed++) {
-        struct rng rng = {.state = seed};
-        struct frame_record records[record_max];
-        static uint8_t broken[frame_size_max];
-        set_up();
-        make_chains(&rng);
-        (void)fill(&rng, records);
-        size_t size = frame_writer_end(&writer, &batch_head, frame);
-        for (int round = 0; round < 100; round++) {
-            memcpy(broken, frame, size);
-            for (uint32_t flips = 1 + rng_below(&rng, 8); flips > 0; flips--) {
-                // Mostly in the head and the first records, where the counts are.
-                uint32_t span = rng_below(&rng, 2) == 0 && size > 100 ? 100 : (uint32_t)size;
-                broken[rng_below(&rng, span)] = (uint8_t)rng_next(&rng);
-            }
-            CHECK(read_broken(broken, size));
-        }
-        tear_down();
+        read_flipped(seed);
     }
 }
 
@@ -543,21 +553,25 @@ TEST(a_number_that_is_too_long_or_too_large_is_malformed)
     CHECK(!reader.is_bad);
 }
 
+static void carry_number(uint64_t number)
+{
+    uint8_t bytes[wire_varint_size_max];
+    struct wire_writer out = wire_writer_over(bytes, sizeof(bytes));
+    wire_put_varint(&out, number);
+    struct wire_reader reader = wire_reader_of(slice_of(bytes, out.size));
+    CHECK(!out.is_full);
+    CHECK_EQ(wire_take_varint(&reader), number);
+    CHECK_EQ(reader.left, 0);
+    reader = wire_reader_of(slice_of(bytes, out.size - 1));
+    CHECK_EQ(wire_take_varint(&reader), 0);
+    CHECK(reader.is_bad);
+}
+
 TEST(numbers_of_every_size_come_back)
 {
     for (uint32_t shift = 0; shift < 64; shift++) {
         for (int64_t off = -1; off <= 1; off++) {
-            uint8_t bytes[wire_varint_size_max];
-            uint64_t number = (1ULL << shift) + (uint64_t)off;
-            struct wire_writer out = wire_writer_over(bytes, sizeof(bytes));
-            wire_put_varint(&out, number);
-            struct wire_reader reader = wire_reader_of(slice_of(bytes, out.size));
-            CHECK(!out.is_full);
-            CHECK_EQ(wire_take_varint(&reader), number);
-            CHECK_EQ(reader.left, 0);
-            reader = wire_reader_of(slice_of(bytes, out.size - 1));
-            CHECK_EQ(wire_take_varint(&reader), 0);
-            CHECK(reader.is_bad);
+            carry_number((1ULL << shift) + (uint64_t)off);
         }
     }
 }

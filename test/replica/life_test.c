@@ -143,37 +143,42 @@ TEST(routers_that_hear_of_the_same_eras_agree)
     }
 }
 
+static void watch_era(struct rng *rng)
+{
+    struct life life = {0};
+    uint64_t now_ms = 1;
+    uint32_t lives = 0;
+    for (int i = 0; i < 200; i++) {
+        uint64_t era = life.era;
+        enum life_verdict verdict = LIFE_GOES_ON;
+        now_ms += rng_below(rng, 4000);
+        switch (rng_below(rng, 5)) {
+        case 0:
+            lives += rng_below(rng, 2);
+            verdict = life_count(&life, lives, now_ms);
+            break;
+        case 1:
+            verdict = life_prove(&life, now_ms);
+            break;
+        case 2:
+            verdict = life_hear(&life, era + rng_below(rng, 3) - 1, now_ms);
+            break;
+        case 3:
+            verdict = life_hear_output(&life, era, now_ms);
+            break;
+        default:
+            verdict = life_empty(&life, now_ms);
+        }
+        CHECK((life.era > era) == (verdict == LIFE_ENDED) || era == UINT64_MAX);
+        CHECK(life.era >= era);
+        CHECK(verdict == LIFE_GOES_ON || !life.is_out);
+    }
+}
+
 TEST(an_era_never_falls_and_moves_only_with_a_verdict)
 {
     struct rng rng = {.state = 11};
     for (int round = 0; round < 200; round++) {
-        struct life life = {0};
-        uint64_t now_ms = 1;
-        uint32_t lives = 0;
-        for (int i = 0; i < 200; i++) {
-            uint64_t era = life.era;
-            enum life_verdict verdict = LIFE_GOES_ON;
-            now_ms += rng_below(&rng, 4000);
-            switch (rng_below(&rng, 5)) {
-            case 0:
-                lives += rng_below(&rng, 2);
-                verdict = life_count(&life, lives, now_ms);
-                break;
-            case 1:
-                verdict = life_prove(&life, now_ms);
-                break;
-            case 2:
-                verdict = life_hear(&life, era + rng_below(&rng, 3) - 1, now_ms);
-                break;
-            case 3:
-                verdict = life_hear_output(&life, era, now_ms);
-                break;
-            default:
-                verdict = life_empty(&life, now_ms);
-            }
-            CHECK((life.era > era) == (verdict == LIFE_ENDED) || era == UINT64_MAX);
-            CHECK(life.era >= era);
-            CHECK(verdict == LIFE_GOES_ON || !life.is_out);
-        }
+        watch_era(&rng);
     }
 }

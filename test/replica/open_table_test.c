@@ -289,16 +289,21 @@ static void change_at_random(struct rng *rng)
     }
 }
 
+static void compare_with_list(uint64_t seed)
+{
+    struct rng rng = {.state = seed};
+    set_up();
+    for (int i = 0; i < 2000; i++) {
+        change_at_random(&rng);
+        CHECK(equals_twin());
+    }
+    CHECK(expired_count > 10);
+    open_table_close(&table);
+}
+
 TEST(the_table_equals_a_list_whatever_happens)
 {
     for (uint64_t seed = 1; seed <= 30; seed++) {
-        struct rng rng = {.state = seed};
-        set_up();
-        for (int i = 0; i < 2000; i++) {
-            change_at_random(&rng);
-            CHECK(equals_twin());
-        }
-        CHECK(expired_count > 10);
-        open_table_close(&table);
+        compare_with_list(seed);
     }
 }

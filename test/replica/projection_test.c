@@ -329,7 +329,7 @@ TEST(a_prediction_that_its_router_no_longer_names_is_withdrawn_after_two_seconds
     predict(other, 1, 1, 30);
     predict(other, 2, 2, 30);
     predict(third, 3, 1, 30);
-    projection.now_ms += 2 * frame_open_ms;
+    projection.now_ms += UINT64_C(2) * frame_open_ms;
     projection_keep_open(&projection, other, named, 1);
     CHECK_EQ(held(1), 30); // it may be younger than a second at its router
     projection.now_ms += 1;
@@ -418,51 +418,56 @@ TEST(a_block_of_a_snapshot_comes_with_its_age)
     tear_down();
 }
 
+static void compare_at_random(uint64_t seed)
+{
+    enum { numbers = 20 };
+    struct rng rng = {.state = seed};
+    uint32_t shown[slots] = {0};
+    uint32_t open[2][numbers] = {0};
+    uint32_t at[2][numbers] = {0};
+    set_up();
+    for (uint32_t round = 0; round < 150; round++) {
+        uint32_t router = rng_below(&rng, 2);
+        uint32_t number = rng_below(&rng, numbers);
+        uint32_t slot = rng_below(&rng, slots);
+        uint32_t keys = 1 + rng_below(&rng, length);
+        switch (rng_below(&rng, 4)) {
+        case 0:
+            projection_withdraw(&projection, other + router, 1 + number);
+            open[router][number] = 0;
+            break;
+        case 1:
+            slot = open[router][number] > 0 ? at[router][number] : slot;
+            confirm(other + router, slot, 1 + number, keys);
+            open[router][number] = 0;
+            shown[slot] = keys > shown[slot] ? keys : shown[slot];
+            break;
+        default:
+            if (open[router][number] == 0) {
+                predict(other + router, slot, 1 + number, keys);
+                open[router][number] = keys;
+                at[router][number] = slot;
+            }
+        }
+        for (slot = 0; slot < slots; slot++) {
+            uint32_t expected = shown[slot];
+            for (uint32_t i = 0; i < 2 * numbers; i++) {
+                uint32_t count = open[i / numbers][i % numbers];
+                if (at[i / numbers][i % numbers] == slot && count > expected) {
+                    expected = count;
+                }
+            }
+            CHECK_EQ(held(slot), expected);
+            CHECK_EQ(confirmed(slot), shown[slot]);
+        }
+    }
+    tear_down();
+}
+
 // The index equals what is confirmed and what is open, whatever comes.
 TEST(the_index_is_a_projection_whatever_happens)
 {
-    enum { numbers = 20 };
     for (uint64_t seed = 1; seed <= 200; seed++) {
-        struct rng rng = {.state = seed};
-        uint32_t shown[slots] = {0};
-        uint32_t open[2][numbers] = {0};
-        uint32_t at[2][numbers] = {0};
-        set_up();
-        for (uint32_t round = 0; round < 150; round++) {
-            uint32_t router = rng_below(&rng, 2);
-            uint32_t number = rng_below(&rng, numbers);
-            uint32_t slot = rng_below(&rng, slots);
-            uint32_t keys = 1 + rng_below(&rng, length);
-            switch (rng_below(&rng, 4)) {
-            case 0:
-                projection_withdraw(&projection, other + router, 1 + number);
-                open[router][number] = 0;
-                break;
-            case 1:
-                slot = open[router][number] > 0 ? at[router][number] : slot;
-                confirm(other + router, slot, 1 + number, keys);
-                open[router][number] = 0;
-                shown[slot] = keys > shown[slot] ? keys : shown[slot];
-                break;
-            default:
-                if (open[router][number] == 0) {
-                    predict(other + router, slot, 1 + number, keys);
-                    open[router][number] = keys;
-                    at[router][number] = slot;
-                }
-            }
-            for (slot = 0; slot < slots; slot++) {
-                uint32_t expected = shown[slot];
-                for (uint32_t i = 0; i < 2 * numbers; i++) {
-                    uint32_t count = open[i / numbers][i % numbers];
-                    if (at[i / numbers][i % numbers] == slot && count > expected) {
-                        expected = count;
-                    }
-                }
-                CHECK_EQ(held(slot), expected);
-                CHECK_EQ(confirmed(slot), shown[slot]);
-            }
-        }
-        tear_down();
+        compare_at_random(seed);
     }
 }

@@ -170,14 +170,15 @@ static inline void scene_set_now(uint64_t now_ms)
     for (uint32_t i = 0; i < scene.router_count; i++) {
         if (router_at(i)->replica != NULL) {
             // Clocks of different hosts have nothing to do with each other.
-            replica_set_now(router_at(i)->replica, now_ms + i * 1000000, 500000 * i + now_ms);
+            replica_set_now(router_at(i)->replica, now_ms + i * UINT64_C(1000000),
+                            now_ms + i * UINT64_C(500000));
         }
     }
 }
 
 static inline uint32_t router_now_s(uint32_t i)
 {
-    return (uint32_t)((scene.now_ms + i * 1000000) / 1000);
+    return (uint32_t)((scene.now_ms + i * UINT64_C(1000000)) / 1000);
 }
 
 static inline void router_tell_fleet(uint32_t i)
