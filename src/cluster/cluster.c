@@ -374,6 +374,7 @@ static enum status cluster_open_link(struct cluster *cluster, char error[cluster
 {
     const struct config *config = cluster->options.config;
     uint8_t secret[link_secret_size];
+    char dns_servers[config_dns_servers_size];
     bool has_secret = config->cluster.secret != NULL;
     enum status status = STATUS_OK;
     size_t out_size = (size_t)(config->cluster.memory / 64);
@@ -392,15 +393,17 @@ static enum status cluster_open_link(struct cluster *cluster, char error[cluster
         status = seal_secret_of(slice_str(config->cluster.secret), secret);
     }
     if (status == STATUS_OK && config->cluster.listen != NULL) {
-        status = mesh_link_open(&(struct mesh_options){.link = link,
-                                                       .listen = config->cluster.listen,
-                                                       .peers = config->cluster.peers.items,
-                                                       .peer_count = config->cluster.peers.count,
-                                                       .shared_key = has_secret ? secret : NULL,
-                                                       .certificate = config->cluster.certificate,
-                                                       .key = config->cluster.key,
-                                                       .ca = config->cluster.ca},
-                                &cluster->link, error);
+        status = mesh_link_open(
+            &(struct mesh_options){.link = link,
+                                   .listen = config->cluster.listen,
+                                   .peers = config->cluster.peers.items,
+                                   .peer_count = config->cluster.peers.count,
+                                   .dns_servers = config_dns_servers(config, dns_servers),
+                                   .shared_key = has_secret ? secret : NULL,
+                                   .certificate = config->cluster.certificate,
+                                   .key = config->cluster.key,
+                                   .ca = config->cluster.ca},
+            &cluster->link, error);
     } else if (status == STATUS_OK) {
         status = store_link_open(&(struct store_options){.link = link,
                                                          .url = config->cluster.store,

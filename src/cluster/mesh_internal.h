@@ -2,7 +2,7 @@
 //
 // mesh_internal.h -- the parts of a mesh link and what they ask of each other.
 //
-//     mesh_name        "host:port" of the configuration; a DNS name is resolved again and again
+//     mesh_name        a peer of the configuration; a DNS name is resolved again and again
 //       mesh_dial      an address of a name, with its backoff and its last failure
 //         mesh_connection   a socket, from connecting or accepting to the first beat and on
 //           mesh_peer       a router that is there, with its queue and its input
@@ -55,7 +55,7 @@ struct mesh_name {
     struct mesh_link *link;
     char text[mesh_address_size]; // as configured, cut if it is longer
     char host[256];
-    uint16_t port;
+    uint16_t port; // 0: the host is the name of SRV records, which have the ports
     bool is_literal;
     bool is_resolving;
     struct timer timer;
@@ -159,8 +159,8 @@ bool mesh_said_is_new(struct mesh_said *said, const char *why);
 
 // mesh_name.c
 
-// MALFORMED: it is not "host:port".
-enum status mesh_name_parse(struct mesh_name *name, const char *text);
+// NULL on success, else what is wrong with `text`.
+const char *mesh_name_parse(struct mesh_name *name, const char *text);
 void mesh_name_start(struct mesh_name *name);
 void mesh_name_stop(struct mesh_name *name);
 

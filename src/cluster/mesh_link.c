@@ -227,8 +227,9 @@ static enum status mesh_link_set_peers(struct mesh_link *link, const struct mesh
         struct mesh_name *name = &link->names[i];
         name->link = link;
         link->name_count++;
-        if (mesh_name_parse(name, options->peers[i]) != STATUS_OK) {
-            snprintf(error, link_error_size, "peer %s: expected host:port", options->peers[i]);
+        const char *wrong = mesh_name_parse(name, options->peers[i]);
+        if (wrong != NULL) {
+            snprintf(error, link_error_size, "peer %s: %s", options->peers[i], wrong);
             return STATUS_MALFORMED;
         }
         has_names |= !name->is_literal;

@@ -8,9 +8,9 @@
 //                 router 3
 //
 // Every router listens, and dials each address that it was given.  A DNS name stands for all its
-// addresses and is resolved again when its records expire.  Routers that only dial us are peers as
-// well, so a list of peers on one side is enough.  Backoff grows from 50 ms to 1 s; a connection
-// that lasted a second is dialled again at once.
+// addresses, a name of SRV records also for their ports; both are resolved again when records
+// expire.  Routers that only dial us are peers as well, so a list of peers on one side is enough.
+// Backoff grows from 50 ms to 1 s; a connection that lasted a second is dialled again at once.
 //
 // A pair may dial each other at the same time.  The router with the lower id decides: it begins the
 // first connection on which both hellos were exchanged, by a beat, and ends any other.  The router
@@ -47,7 +47,8 @@ struct mesh_options {
     struct link_options link;
     const char *listen; // as address_parse reads it; port 0: any
 
-    // "host:port" each, with the literal of an address or a DNS name.  At most 64.
+    // As config_peer_split reads them: "host:port" with a literal address or a DNS name, or
+    // "dns+srv://name".  At most 64.
     const char *const *peers;
     uint32_t peer_count;
     const char *dns_servers; // as those of dns_options; NULL: the system's

@@ -3,7 +3,8 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "cluster/mesh_internal.h"
-#include "net/dns.h"
+#include "config/endpoint.h"
+#include "net/dns_service.h"
 #include "net/tcp.h"
 #include "sys/log.h"
 
@@ -12,47 +13,25 @@ enum {
     resolve_retry_ms = 2000,
 };
 
-static bool mesh_host_is_good(struct slice host)
+const char *mesh_name_parse(struct mesh_name *name, const char *text)
 {
-    for (size_t i = 0; i < host.size; i++) {
-        uint8_t byte = ascii_lower(host.bytes[i]);
-        bool is_good = (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') ||
-                       byte == '-' || byte == '_' || byte == '.';
-        if (!is_good) {
-            return false;
-        }
-    }
-    return host.size > 0 && host.size <= 253; // RFC 1035, section 2.3.4, as text
-}
-
-enum status mesh_name_parse(struct mesh_name *name, const char *text)
-{
-    const char *colon = strrchr(text, ':');
+    struct config_endpoint parts;
     struct address literal;
-    uint64_t port;
+    const char *wrong = config_peer_split(slice_str(text), &parts);
 
-    if (colon == NULL || !slice_parse_u64(slice_str(colon + 1), &port) || port == 0 ||
-        port > UINT16_MAX) {
-        return STATUS_MALFORMED;
+    if (wrong != NULL) {
+        return wrong;
     }
-    struct slice host = slice_of(text, (size_t)(colon - text));
-    bool is_bracketed = host.size > 2 && host.bytes[0] == '[' && host.bytes[host.size - 1] == ']';
-    if (is_bracketed) {
-        host = slice_of(host.bytes + 1, host.size - 2);
-    }
-    if (host.size == 0 || host.size >= sizeof(name->host)) {
-        return STATUS_MALFORMED;
-    }
-    memcpy(name->host, host.bytes, host.size);
-    name->host[host.size] = '\0';
-    name->port = (uint16_t)port;
-    name->is_literal = address_from_literal(name->host, name->port, &literal) == STATUS_OK;
+    ASSERT(parts.host.size < sizeof(name->host)); // a name has at most 253 bytes
+    memcpy(name->host, parts.host.bytes, parts.host.size);
+    name->host[parts.host.size] = '\0';
+    name->port = parts.port;
+    name->is_literal =
+        name->port != 0 && address_from_literal(name->host, name->port, &literal) == STATUS_OK;
     struct text copy = text_over(name->text, sizeof(name->text) - 1);
     text_add(&copy, slice_of(text, strnlen(text, sizeof(name->text) - 1)));
     name->text[copy.size] = '\0';
-    bool is_v6 = strchr(name->host, ':') != NULL;
-    bool is_good = is_v6 ? name->is_literal : name->is_literal || mesh_host_is_good(host);
-    return is_good && is_v6 == is_bracketed ? STATUS_OK : STATUS_MALFORMED;
+    return NULL;
 }
 
 static uint32_t mesh_name_index(const struct mesh_name *name)
@@ -91,7 +70,11 @@ static void mesh_name_fire(struct timer *timer)
         mesh_dial_set(name->link, mesh_name_index(name), &literal, 1);
     } else if (!name->is_resolving) {
         name->is_resolving = true;
-        dns_resolve(name->link->dns, name->host, name->port, mesh_name_resolved, name);
+        if (name->port == 0) {
+            dns_resolve_service(name->link->dns, name->host, mesh_name_resolved, name);
+        } else {
+            dns_resolve(name->link->dns, name->host, name->port, mesh_name_resolved, name);
+        }
     }
 }
 

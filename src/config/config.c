@@ -136,6 +136,17 @@ void config_destroy(struct config **config)
     *config = NULL;
 }
 
+const char *config_dns_servers(const struct config *config, char space[config_dns_servers_size])
+{
+    struct text text = text_over(space, config_dns_servers_size - 1);
+    for (uint32_t i = 0; i < config->dns.servers.count; i++) {
+        text_add_str(&text, i > 0 ? "," : "");
+        text_add_str(&text, config->dns.servers.items[i]);
+    }
+    space[text.size] = '\0';
+    return text.size > 0 ? space : NULL;
+}
+
 void config_error_write(const struct config_error *error, struct text *out)
 {
     text_add_str(out, error->file);

@@ -41,6 +41,8 @@ enum config_copies { CONFIG_COPIES_COUNT, CONFIG_COPIES_SET };
 
 enum { config_cluster_secret_min = 16 }; // characters
 
+enum { config_dns_servers_size = 512 }; // 8 times "[IPv6]:port,", each at most 54 bytes, and a NUL
+
 struct config_list {
     const char **items;
     uint32_t count;
@@ -327,6 +329,10 @@ void config_destroy(struct config **config);
 
 // Appends "file:line:column: text", or "file: text" without a line.
 void config_error_write(const struct config_error *error, struct text *out);
+
+// Writes dns.servers with commas between them, as struct dns_options has them, and returns `space`.
+// NULL: use the name servers of the system.
+const char *config_dns_servers(const struct config *config, char space[config_dns_servers_size]);
 
 // "" for a pool that a reload has removed.
 static inline const char *config_pool_name(const struct config *config, uint32_t pool)

@@ -249,6 +249,32 @@ const char *config_server_split(struct slice server, struct config_endpoint *out
     return NULL;
 }
 
+const char *config_peer_split(struct slice peer, struct config_endpoint *out)
+{
+    static const char scheme[] = "dns+srv://";
+    struct config_endpoint parts = {0};
+
+    if (slice_starts_with(peer, scheme)) {
+        parts.host = slice_from(peer, sizeof(scheme) - 1);
+        if (!is_name(parts.host)) {
+            return endpoint_find(parts.host, ':') < parts.host.size
+                       ? "ports come from the SRV records: leave it out"
+                       : "behind dns+srv:// goes the name of SRV records";
+        }
+        *out = parts;
+        return NULL;
+    }
+    const char *why = endpoint_split(peer, &parts);
+    why = why != NULL ? why : endpoint_check_host(peer, parts.host);
+    if (why == NULL && parts.port == 0) {
+        why = "the port is missing";
+    }
+    if (why == NULL) {
+        *out = parts;
+    }
+    return why;
+}
+
 const char *config_socket_split(struct slice endpoint, struct config_socket *out)
 {
     struct config_endpoint parts = {0};

@@ -31,6 +31,10 @@ const char *config_address_split(struct slice address, struct config_endpoint *o
 // A name server: an address with or without a port.  NULL on success.
 const char *config_server_split(struct slice server, struct config_endpoint *out);
 
+// A router of the cluster: `host:port`, or `dns+srv://name` with port 0, because SRV records name
+// the ports.  NULL on success.
+const char *config_peer_split(struct slice peer, struct config_endpoint *out);
+
 // A ZeroMQ endpoint.
 struct config_socket {
     struct slice host; // of tcp, without brackets; empty: `*`

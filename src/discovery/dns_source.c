@@ -3,7 +3,6 @@
 #include "discovery/dns_source.h"
 
 #include "base/base.h"
-#include "base/text.h"
 #include "config/config.h"
 #include "net/dns.h"
 #include "sys/log.h"
@@ -126,29 +125,17 @@ static void dns_name_done(void *owner, const struct dns_answer *answer)
     loop_arm(name->source->loop, &name->timer, wait_ms);
 }
 
-// NULL: use the servers of the system.
-static const char *dns_servers(const struct config *config, char *space, size_t size)
-{
-    struct text text = text_over(space, size - 1);
-    for (uint32_t i = 0; i < config->dns.servers.count; i++) {
-        text_add_str(&text, i > 0 ? "," : "");
-        text_add_str(&text, config->dns.servers.items[i]);
-    }
-    space[text.size] = '\0';
-    return text.size > 0 ? space : NULL;
-}
-
 void dns_name_resolve(struct dns_name *name)
 {
     struct dns_source *source = name->source;
-    char space[1024];
+    char servers[config_dns_servers_size];
 
     loop_disarm(source->loop, &name->timer);
     if (name->is_resolving) {
         return;
     }
     if (source->dns == NULL) {
-        struct dns_options options = {.servers = dns_servers(source->config, space, sizeof(space))};
+        struct dns_options options = {.servers = config_dns_servers(source->config, servers)};
         if (dns_create(source->loop, &options, &source->dns) != STATUS_OK) {
             log_error_seldom((uintptr_t)name, "dns %s: not resolved: resolver setup failed",
                              name->host);

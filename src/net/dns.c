@@ -8,10 +8,9 @@
 #include "net/dns.h"
 
 #include "base/base.h"
+#include "net/dns_internal.h"
 #include "net/tcp.h"
-#include "sys/loop.h"
 
-#include <ares.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -29,16 +28,6 @@ struct dns_socket {
     struct loop_source source; // first: events come back as this; fd is -1 when the slot is free
     struct dns *dns;
     bool wants_write;
-};
-
-struct dns {
-    struct timer timer; // first: it comes back as this
-    struct loop *loop;
-    ares_channel channel;
-    uint32_t depth;  // of calls into c-ares, which calls us back, which may call again
-    bool unfinished; // some socket was left with something to read
-    uint32_t socket_count;
-    struct dns_socket *sockets;
 };
 
 struct dns_query {
@@ -112,13 +101,12 @@ static void arm_timer(struct dns *dns)
     loop_arm(dns->loop, &dns->timer, dns->unfinished ? 1 : left_ms);
 }
 
-// Every call into c-ares stands between these two.
-static void dns_enter(struct dns *dns)
+void dns_enter(struct dns *dns)
 {
     dns->depth++;
 }
 
-static void dns_leave(struct dns *dns)
+void dns_leave(struct dns *dns)
 {
     if (dns->depth == 1) {
         flush_writes(dns);
@@ -269,6 +257,7 @@ void dns_destroy(struct dns **dns_ptr)
     if (dns->channel != NULL) {
         ares_destroy(dns->channel); // ends every query and closes every socket, through us
     }
+    dns_service_drop_all(dns);
     loop_disarm(dns->loop, &dns->timer);
     free(dns->sockets);
     free(dns);
@@ -282,8 +271,7 @@ static int address_compare(const struct address *a, const struct address *b)
     return memcmp(a->bytes, b->bytes, a->size);
 }
 
-// Keeps the list sorted.  When it is full, the last in order is dropped.
-static void answer_insert(struct dns_answer *answer, const struct address *address)
+void dns_answer_insert(struct dns_answer *answer, const struct address *address)
 {
     uint32_t at = answer->address_count;
     while (at > 0 && address_compare(address, &answer->addresses[at - 1]) < 0) {
@@ -324,7 +312,7 @@ static struct address address_of(const struct ares_addrinfo_node *node, uint16_t
     return address;
 }
 
-static void ttl_shorten(uint32_t *ttl_ms, int ttl_s)
+void dns_ttl_shorten(uint32_t *ttl_ms, int ttl_s)
 {
     uint32_t ms = dns_ttl_default_ms;
     if (ttl_s > 0) {
@@ -339,17 +327,17 @@ static void answer_fill(struct dns_answer *answer, const struct ares_addrinfo *f
     for (const struct ares_addrinfo_node *node = found->nodes; node != NULL; node = node->ai_next) {
         struct address address = address_of(node, port);
         if (address.size != 0) {
-            answer_insert(answer, &address);
-            ttl_shorten(&answer->ttl_ms, node->ai_ttl);
+            dns_answer_insert(answer, &address);
+            dns_ttl_shorten(&answer->ttl_ms, node->ai_ttl);
         }
     }
     for (const struct ares_addrinfo_cname *alias = found->cnames; alias != NULL;
          alias = alias->next) {
-        ttl_shorten(&answer->ttl_ms, alias->ttl);
+        dns_ttl_shorten(&answer->ttl_ms, alias->ttl);
     }
 }
 
-static enum status ares_status(int result)
+enum status dns_status_of(int result)
 {
     switch (result) {
     case ARES_SUCCESS:
@@ -399,7 +387,7 @@ static void query_done(void *owner, int result, int timeouts, struct ares_addrin
     if (query_confirm(query, result)) {
         return;
     }
-    struct dns_answer answer = {.status = ares_status(result), .why = ""};
+    struct dns_answer answer = {.status = dns_status_of(result), .why = ""};
     if (answer.status == STATUS_OK) {
         answer_fill(&answer, found, query->port);
         ares_freeaddrinfo(found); // there is none otherwise

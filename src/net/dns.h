@@ -39,7 +39,7 @@ struct dns_options {
 struct dns_answer {
     enum status status; // OK; CLOSED: the name has no address; IO: no server responded
     const char *why;    // for the log, when status is not OK; lives as long as the program
-    // Port filled in, IPv4 before IPv6, sorted by their bytes, without duplicates.  If more are
+    // With ports, IPv4 before IPv6, sorted by their bytes, without duplicates.  If more are
     // found, the first in that order are kept.
     struct address addresses[dns_address_count_max];
     uint32_t address_count; // at least one when status is OK

@@ -318,14 +318,10 @@ static enum status exporter_open_tls(struct span_exporter *exporter, const struc
 
 static enum status exporter_open_dns(struct span_exporter *exporter, const struct config *config)
 {
-    char servers[1024];
-    struct text text = text_over(servers, sizeof(servers) - 1);
-    for (uint32_t i = 0; config != NULL && i < config->dns.servers.count; i++) {
-        text_add_str(&text, i > 0 ? "," : "");
-        text_add_str(&text, config->dns.servers.items[i]);
-    }
-    servers[text.size] = '\0';
-    struct dns_options options = {.servers = text.size > 0 ? servers : NULL};
+    char servers[config_dns_servers_size];
+    struct dns_options options = {
+        .servers = config != NULL ? config_dns_servers(config, servers) : NULL,
+    };
     return dns_create(exporter->loop, &options, &exporter->dns);
 }
 

@@ -10,6 +10,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+TEST(name_servers_are_joined_with_commas)
+{
+    char space[config_dns_servers_size];
+    CHECK_STR(outcome("backends: [http://a]\n"), "ok");
+    CHECK(config_dns_servers(config, space) == NULL);
+    CHECK_STR(outcome("backends: [http://a]\ndns: {servers: [10.0.0.2, '[::1]:5353']}\n"), "ok");
+    CHECK_STR(config_dns_servers(config, space), "10.0.0.2,[::1]:5353");
+}
+
 TEST(defaults_are_what_the_manual_promises)
 {
     CHECK_STR(outcome("backends: [http://a]\n"), "ok");

@@ -27,6 +27,20 @@ TEST(the_admin_api_needs_a_token_and_an_address_of_its_own)
     CHECK_STR(outcome(BACKEND "admin: {token: t}\n"), "ok");
 }
 
+TEST(a_malformed_peer_is_refused_at_its_place)
+{
+    static const char head[] = BACKEND "cluster:\n  listen: :7\n  secret: 0123456789abcdef\n";
+    char text[256];
+    snprintf(text, sizeof(text), "%s  peers: [a:7, 'dns+srv://_warmpath._tcp.a', b]\n", head);
+    CHECK_STR(outcome(text), "f:5:46: cluster.peers: \"b\": the port is missing");
+    snprintf(text, sizeof(text), "%s  peers:\n  - dns+srv://a:7\n", head);
+    CHECK_STR(outcome(text), "f:6:5: cluster.peers: \"dns+srv://a:7\": ports come from the SRV "
+                             "records: leave it out");
+    snprintf(text, sizeof(text), "%s  peers: [a:7, 'dns+srv://_warmpath._tcp.a']\n", head);
+    CHECK_STR(outcome(text), "ok");
+    CHECK_EQ(config->cluster.peers.count, 2);
+}
+
 TEST(a_part_is_not_larger_than_the_whole)
 {
     CHECK_STR(outcome(BACKEND "limits: {uri_size: 64k}\n"),

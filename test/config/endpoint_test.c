@@ -34,6 +34,11 @@ static const char *address(const char *text)
     return split(config_address_split, text);
 }
 
+static const char *peer(const char *text)
+{
+    return split(config_peer_split, text);
+}
+
 static const char *server(const char *text)
 {
     return split(config_server_split, text);
@@ -166,6 +171,45 @@ TEST(a_name_server_may_leave_the_port_out)
     CHECK_STR(server("dns"), "(a name server is given by its address)");
     CHECK_STR(server(""), "(a name server is given by its address)");
     CHECK_STR(server(":53"), "(a name server is given by its address)");
+}
+
+TEST(a_peer_is_a_host_and_a_port_or_the_name_of_srv_records)
+{
+    CHECK_STR(peer("10.0.0.1:7946"), "10.0.0.1 7946");
+    CHECK_STR(peer("[::1]:1"), "::1 1");
+    CHECK_STR(peer("router-1.example.com:65535"), "router-1.example.com 65535");
+    CHECK_STR(peer("warmpath_a:7946"), "warmpath_a 7946");
+    CHECK_STR(peer("dns+srv://_warmpath._tcp.example.com"), "_warmpath._tcp.example.com 0");
+    CHECK_STR(peer("dns+srv://routers.service.consul."), "routers.service.consul. 0");
+}
+
+TEST(a_peer_with_anything_else_is_refused)
+{
+    static const char *const bad_ports[] = {"a:0", "a:65536", "a:", "a:1x", "::1:80", "a:1:2"};
+    static const char *const bad_hosts[] = {"*:1", "a b:1", "a/b:1", "-a:1", "10.0.0.300:1"};
+    static const char *const bad_services[] = {"",         "a b", "a/", "_a._tcp..test",
+                                               "10.0.0.1", "[::1"};
+    for (size_t i = 0; i < ARRAY_COUNT(bad_ports); i++) {
+        CHECK_STR(peer(bad_ports[i]), "(a port is a number from 1 to 65535)");
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(bad_hosts); i++) {
+        CHECK_STR(peer(bad_hosts[i]),
+                  "(the host is neither a name nor an address (IPv6 goes in brackets))");
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(bad_services); i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "dns+srv://%s", bad_services[i]);
+        bool has_colon = strchr(bad_services[i], ':') != NULL;
+        CHECK_STR(peer(text), has_colon ? "(ports come from the SRV records: leave it out)"
+                                        : "(behind dns+srv:// goes the name of SRV records)");
+    }
+    CHECK_STR(peer("dns+srv://a:80"), "(ports come from the SRV records: leave it out)");
+    CHECK_STR(peer("10.0.0.1"), "(the port is missing)");
+    CHECK_STR(peer("[::1]"), "(the port is missing)");
+    CHECK_STR(peer(""), "(the host is missing)");
+    CHECK_STR(peer(":7946"), "(the host is missing)");
+    CHECK_STR(peer("[a]:80"), "(what is in brackets must be an IPv6 address)");
+    CHECK_STR(peer("http://a:80"), "(a port is a number from 1 to 65535)");
 }
 
 TEST(reads_ipv6_as_the_standard_writes_it)

@@ -15,7 +15,7 @@ NAME = "engines.test"
 def names():
     server = NameServer()
     yield server
-    server.stop()
+    server.close()
 
 
 def twins(standin, *hosts):

@@ -12,6 +12,7 @@ import pytest
 from drive import drive
 from engine import Tokenizer
 from harness import TOKEN, eventually, free_port, within
+from name_server import NameServer
 from workloads import PATH, Ask, once, system, user
 
 SECRET = "a-secret-of-all-routers"
@@ -260,6 +261,31 @@ def test_another_secret_shares_nothing(warmpath, caching):
     assert knows(routers[0], ask, home)
     assert not knows(routers[1], ask, home)
     assert all(peers_there(router) == 0 for router in routers)
+
+
+def test_srv_records_name_hosts_and_ports_of_all_routers(warmpath, caching):
+    """The third router dials no one: the others find it when the records name it."""
+    service = "_warmpath._tcp.routers.test"
+    engines = caching(2, **ENGINES)
+    ports = [free_port() for _ in range(3)]
+    with contextlib.closing(NameServer()) as names:
+        names.addresses["host.routers.test"] = ["127.0.0.1"]
+        names.services[service] = [("host.routers.test", port) for port in ports[:2]]
+        routers = [warmpath(*engines, policy="warm", cluster_listen=f"127.0.0.1:{port}",
+                            cluster_peers=f"dns+srv://{service}", cluster_secret=SECRET, dns_servers=[names.address])
+                   for port in ports[:2]]
+        for router in routers:
+            eventually(lambda router=router: peers_there(router) == 1, router.status, 10)
+        routers.append(warmpath(*engines, policy="warm", cluster_listen=f"127.0.0.1:{ports[2]}",
+                                cluster_secret=SECRET))
+        assert peers_there(routers[2]) == 0
+        names.services[service] = [("host.routers.test", port) for port in ports]
+        for router in routers:
+            eventually(lambda router=router: peers_there(router) == 2, router.status, 10)
+        ask = long_ask("told by all")
+        home = send(routers[2], ask)
+        for router in routers[:2]:
+            learns(router, ask, home)
 
 
 def test_requests_go_on_while_the_store_is_gone(cluster, caching, request):

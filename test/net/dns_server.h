@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@ enum {
     TYPE_A = 1,
     TYPE_CNAME = 5,
     TYPE_AAAA = 28,
+    TYPE_SRV = 33,
     RCODE_SERVFAIL = 2,
     RCODE_NXDOMAIN = 3,
     RCODE_REFUSED = 5,
@@ -29,7 +31,8 @@ enum {
 
 struct dns_record {
     const char *name;
-    const char *value; // an address, or the name that an alias stands for
+    // An address, the name that an alias stands for, or "priority port target" of a service.
+    const char *value;
     uint32_t ttl_s;
     uint16_t type;
 };
@@ -66,8 +69,12 @@ struct dns_server {
     bool hangs_up;  // ends TCP connections without an answer
     uint8_t rcode;  // for every question, or for those of `rcode_type`
     uint16_t rcode_type;
+    const char *failing_name; // SERVFAIL for every question about it
+    const char *silent_name;
+    bool cuts_services; // SRV records end within their port
     bool changes_id;
-    bool changes_bytes; // at random, but not the id
+    bool changes_bytes;      // at random, but not the id
+    uint32_t changes_one_in; // so many responses; 0: in all
     struct rng rng;
 
     // The answer to a question of `held_type` waits until so many questions were asked.
@@ -122,6 +129,19 @@ static inline size_t dns_read_question(const struct dns_message *message, char *
     return at + 5;
 }
 
+// The weight falls as the priority rises, so that a reader that confuses them is noticed.
+static inline void dns_put_service(struct dns_message *message, const char *value)
+{
+    char *rest;
+    unsigned long priority = strtoul(value, &rest, 10);
+    unsigned long port = strtoul(rest, &rest, 10);
+    ASSERT(*rest == ' ');
+    dns_put(message, priority, 2);
+    dns_put(message, UINT16_MAX - priority, 2);
+    dns_put(message, port, 2);
+    dns_put_name(message, strcmp(rest + 1, ".") == 0 ? "" : rest + 1);
+}
+
 static inline void dns_put_record(struct dns_message *message, const struct dns_record *record)
 {
     dns_put_name(message, record->name);
@@ -132,6 +152,8 @@ static inline void dns_put_record(struct dns_message *message, const struct dns_
     dns_put(message, 0, 2);
     if (record->type == TYPE_CNAME) {
         dns_put_name(message, record->value);
+    } else if (record->type == TYPE_SRV) {
+        dns_put_service(message, record->value);
     } else {
         int family = record->type == TYPE_A ? AF_INET : AF_INET6;
         ASSERT(inet_pton(family, record->value, message->bytes + message->size) == 1);
@@ -166,6 +188,11 @@ static inline int dns_put_answers(const struct dns_server *server, const char *n
     return count;
 }
 
+static inline bool dns_is_named(const char *expected, const char *name)
+{
+    return expected != NULL && strcasecmp(expected, name) == 0;
+}
+
 static inline void dns_make_answer(struct dns_server *server, const struct dns_message *question,
                                    bool over_tcp, struct dns_message *out)
 {
@@ -174,6 +201,7 @@ static inline void dns_make_answer(struct dns_server *server, const struct dns_m
     size_t question_size = dns_read_question(question, name, &type);
     bool truncated = server->truncates && !over_tcp;
     uint8_t rcode = server->rcode_type == 0 || server->rcode_type == type ? server->rcode : 0;
+    rcode = dns_is_named(server->failing_name, name) ? RCODE_SERVFAIL : rcode;
 
     memcpy(out->bytes, question->bytes, question_size);
     out->size = question_size;
@@ -188,11 +216,19 @@ static inline void dns_make_answer(struct dns_server *server, const struct dns_m
     out->bytes[3] = (uint8_t)(0x80 | rcode);
     out->bytes[6] = (uint8_t)(count >> 8);
     out->bytes[7] = (uint8_t)count;
-    for (int i = 0; server->changes_bytes && i < 3; i++) {
+    if (server->cuts_services && type == TYPE_SRV && count > 0) {
+        out->size = question_size + strlen(name) + 2 + 10 + 5;
+        out->bytes[out->size - 6] = 5; // the size of its data
+        out->bytes[7] = 1;
+    }
+    bool changes_bytes =
+        server->changes_bytes &&
+        (server->changes_one_in == 0 || rng_below(&server->rng, server->changes_one_in) == 0);
+    for (int i = 0; changes_bytes && i < 3; i++) {
         uint32_t at = 2 + rng_below(&server->rng, (uint32_t)out->size - 2);
         out->bytes[at] = (uint8_t)rng_next(&server->rng);
     }
-    if (server->changes_bytes && rng_below(&server->rng, 4) == 0) {
+    if (changes_bytes && rng_below(&server->rng, 4) == 0) {
         out->size = rng_below(&server->rng, (uint32_t)out->size);
     }
 }
@@ -214,7 +250,7 @@ static inline void dns_answer_udp(struct dns_server *server, const struct dns_me
 
     server->question_count++;
     dns_read_question(question, name, &type);
-    if (!server->silent) {
+    if (!server->silent && !dns_is_named(server->silent_name, name)) {
         dns_make_answer(server, question, false, &answer);
         if (server->held_type == type) {
             server->held = answer;

@@ -2,18 +2,9 @@
 
 #include "net/dns.h"
 
-#include "net/dns_server.h"
-#include "test.h"
+#include "net/dns_scene.h"
 
-#include <signal.h>
 #include <stdlib.h>
-
-// A loop, a server and a resolver that asks it.
-struct scene {
-    struct loop *loop;
-    struct dns_server server;
-    struct dns *dns;
-};
 
 static const struct dns_record zone[] = {
     {"several.test", "10.0.0.9", 300, TYPE_A},
@@ -32,48 +23,13 @@ static const struct dns_record zone[] = {
 
 static void scene_open_with(struct scene *scene, uint32_t timeout_ms)
 {
-    signal(SIGPIPE, SIG_IGN);
-    scene->loop = NULL;
-    scene->dns = NULL;
-    ASSERT(loop_create(&scene->loop) == STATUS_OK);
-    dns_server_start(&scene->server, scene->loop, zone, ARRAY_COUNT(zone));
-    struct dns_options options = {
-        .servers = scene->server.address, .timeout_ms = timeout_ms, .tries = 2};
-    ASSERT(dns_create(scene->loop, &options, &scene->dns) == STATUS_OK);
+    scene_start(scene, zone, ARRAY_COUNT(zone), timeout_ms);
 }
 
 // With more patience than a test has: what only a second try would bring fails.
 static void scene_open(struct scene *scene)
 {
     scene_open_with(scene, 60000);
-}
-
-static void scene_close(struct scene *scene)
-{
-    dns_destroy(&scene->dns);
-    dns_server_stop(&scene->server);
-    loop_destroy(&scene->loop);
-}
-
-struct wait {
-    uint32_t done_count;
-    struct dns_answer answer;
-};
-
-static void note(void *owner, const struct dns_answer *answer)
-{
-    struct wait *wait = owner;
-    wait->done_count++;
-    wait->answer = *answer;
-}
-
-// Long enough for every timeout here, several times over.
-static void wait_for(struct scene *scene, const uint32_t *count, uint32_t target)
-{
-    uint64_t end_ms = loop_now_ms(scene->loop) + 10000;
-    while (*count < target && loop_now_ms(scene->loop) < end_ms) {
-        loop_turn(scene->loop, 100);
-    }
 }
 
 static struct dns_answer resolve(struct scene *scene, const char *host)
@@ -83,19 +39,6 @@ static struct dns_answer resolve(struct scene *scene, const char *host)
     wait_for(scene, &wait.done_count, 1);
     ASSERT(wait.done_count == 1);
     return wait.answer;
-}
-
-// "10.0.0.1:8000 [::1]:8000"
-static const char *addresses_text(const struct dns_answer *answer)
-{
-    static char string[2048];
-    struct text text = text_over(string, sizeof(string) - 1);
-    for (uint32_t i = 0; i < answer->address_count; i++) {
-        text_add_str(&text, i > 0 ? " " : "");
-        address_format(&answer->addresses[i], &text);
-    }
-    string[text.size] = '\0';
-    return string;
 }
 
 static const char several[] =

@@ -436,6 +436,8 @@ KIND(address, "address", "ADDRESS", read_host,
      .split = config_address_split);
 KIND(server, "name server", "ADDRESS", read_host, "an address, with or without a port",
      .split = config_server_split);
+KIND(peer, "peer", "PEER", read_host, "`host:port`, or `dns+srv://name` for SRV records",
+     .split = config_peer_split);
 KIND(endpoint, "endpoint", "ENDPOINT", read_socket,
      "`tcp://host:port`, `tcp://*:port` or `ipc://path`, as ZeroMQ spells it");
 KIND(endpoint_or_none, "endpoint or none", "ENDPOINT", read_socket_or_none,

@@ -42,6 +42,7 @@ struct config_kind {
     X(collector)                                                                                   \
     X(address)                                                                                     \
     X(server)                                                                                      \
+    X(peer)                                                                                        \
     X(endpoint)                                                                                    \
     X(endpoint_or_none)                                                                            \
     X(event_source)                                                                                \
