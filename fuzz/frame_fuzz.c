@@ -80,10 +80,25 @@ static size_t scene_room(void *owner, uint64_t to)
     return 1 << 20;
 }
 
+static void scene_setting(void *owner, uint32_t slot, enum setting_field field, uint64_t value)
+{
+    (void)owner;
+    (void)value;
+    ASSERT(slot < slots && field < SETTING_COUNT);
+}
+
+static void scene_speed(void *owner, uint32_t slot, float prefill_ms, float step_ms)
+{
+    (void)owner;
+    ASSERT(slot < slots && prefill_ms >= 0 && step_ms >= 0);
+}
+
 static const struct replica_sink sink = {.apply = scene_apply,
                                          .load = scene_load,
                                          .begun = scene_begun,
                                          .arrivals = scene_arrivals,
+                                         .setting = scene_setting,
+                                         .speed = scene_speed,
                                          .send = scene_send,
                                          .room = scene_room};
 

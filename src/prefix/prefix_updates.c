@@ -212,6 +212,7 @@ bool prefix_updates_try(struct prefix_updates *updates, const struct prefix_upda
     if (!prefix_updates_take_role(updates)) {
         return false;
     }
+    empty_rings(updates); // an earlier update of this sender may wait there
     apply_update(updates->index, update);
     prefix_updates_give_role(updates);
     return true;

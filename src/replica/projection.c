@@ -7,6 +7,7 @@
 #include "replica/replica.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     predicted_keys_max = 2048, // of an open prediction: the rest is left to its confirmation
@@ -140,6 +141,29 @@ struct shared_backend *projection_add(struct projection *projection, uint64_t id
         projection->backend_count++;
     }
     return backend->identity != 0 ? backend : NULL;
+}
+
+bool projection_compact(struct projection *projection, uint32_t *places)
+{
+    struct shared_backend *former = projection->backends;
+    uint32_t place_count = projection->backend_mask + 1;
+    struct shared_backend *backends = calloc(place_count, sizeof(*backends));
+    if (backends == NULL) {
+        return false;
+    }
+    projection->backends = backends;
+    projection->backend_count = 0;
+    memset(places, 0xff, place_count * sizeof(places[0]));
+    for (uint32_t i = 0; i < place_count; i++) {
+        if (former[i].identity != 0 && former[i].slot != no_slot) {
+            struct shared_backend *backend = backend_place(projection, former[i].identity);
+            *backend = former[i];
+            projection->backend_count++;
+            places[backend - backends] = i;
+        }
+    }
+    free(former);
+    return true;
 }
 
 static void end_earlier_predictions(struct projection *projection,
@@ -325,7 +349,7 @@ static uint64_t heard_stamp(struct projection *projection, uint64_t stamp)
         return hybrid_clock_stamp(&projection->clock, projection->wall_ms);
     }
     hybrid_clock_hear(&projection->clock, stamp);
-    return stamp < UINT64_MAX / 2 ? stamp : 0;
+    return stamp < hybrid_clock_stamp_max ? stamp : 0;
 }
 
 uint64_t projection_move_session(struct projection *projection,

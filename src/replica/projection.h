@@ -69,6 +69,11 @@ struct shared_backend *projection_find(const struct projection *projection, uint
 // The same; NULL: the table is full.
 struct shared_backend *projection_add(struct projection *projection, uint64_t identity);
 
+// Moves the backends of the fleet into an empty table of the same size, and forgets the others.
+// `places` gets the former place of each, by its new one; UINT32_MAX: an empty place.  False when
+// memory is short, and then nothing has changed.
+bool projection_compact(struct projection *projection, uint32_t *places);
+
 // Ends the open predictions of earlier eras, and has the index forget the backend.
 void projection_follow(struct projection *projection, struct shared_backend *backend,
                        enum life_verdict verdict);

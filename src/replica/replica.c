@@ -8,6 +8,7 @@
 #include "replica/replica_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct replica *replica_create(const struct replica_options *options)
 {
@@ -88,9 +89,55 @@ static void tell_load(const struct replica *replica, const struct shared_backend
     }
 }
 
-void replica_set_backend(struct replica *replica, uint64_t identity, uint32_t slot, uint32_t lives)
+// The items of an array by place, in their new places.
+static void move_items(void *items, size_t size, const uint32_t *places, uint32_t place_count,
+                       uint8_t *space)
+{
+    memset(space, 0, place_count * size);
+    for (uint32_t i = 0; i < place_count; i++) {
+        if (places[i] != UINT32_MAX) {
+            memcpy(space + i * size, (const uint8_t *)items + places[i] * size, size);
+        }
+    }
+    memcpy(items, space, place_count * size);
+}
+
+// A fleet whose backends come and go fills the table with those that went.  Their loads of other
+// routers are told again if they come back.
+static void replica_compact(struct replica *replica)
+{
+    uint32_t place_count = replica->projection.backend_mask + 1;
+    uint32_t *places = calloc(place_count, sizeof(*places));
+    uint8_t *space = calloc(place_count, sizeof(struct record_load));
+    _Static_assert(sizeof(struct record_load) >= sizeof(struct replica_load), "room for both");
+    replica_drop_given(replica); // it refers to places
+    if (places != NULL && space != NULL && projection_compact(&replica->projection, places)) {
+        move_items(replica->own_loads, sizeof(struct record_load), places, place_count, space);
+        move_items(replica->sums, sizeof(struct replica_load), places, place_count, space);
+        for (uint32_t i = 0; i < replica_peer_max; i++) {
+            if (replica->peers[i].loads != NULL) {
+                move_items(replica->peers[i].loads, sizeof(struct record_load), places, place_count,
+                           space);
+            }
+        }
+    }
+    free(places);
+    free(space);
+}
+
+static struct shared_backend *replica_add_backend(struct replica *replica, uint64_t identity)
 {
     struct shared_backend *backend = projection_add(&replica->projection, identity);
+    if (backend == NULL && identity != 0) {
+        replica_compact(replica);
+        backend = projection_add(&replica->projection, identity);
+    }
+    return backend;
+}
+
+void replica_set_backend(struct replica *replica, uint64_t identity, uint32_t slot, uint32_t lives)
+{
+    struct shared_backend *backend = replica_add_backend(replica, identity);
     if (backend == NULL) {
         return;
     }

@@ -113,4 +113,5 @@ void replica_take_snapshot(struct replica *replica, struct peer *peer,
                            const struct frame_head *head, struct wire_reader *reader);
 void replica_take_cover(struct replica *replica, const struct frame_record *record);
 void replica_forget_asker(struct replica *replica, uint64_t router);
+void replica_drop_given(struct replica *replica);
 void replica_drop_snapshots(struct replica *replica);

@@ -232,6 +232,12 @@ void replica_forget_asker(struct replica *replica, uint64_t router)
     }
 }
 
+// The asker asks again.
+void replica_drop_given(struct replica *replica)
+{
+    given_close(replica);
+}
+
 void replica_drop_snapshots(struct replica *replica)
 {
     given_close(replica);

@@ -368,7 +368,7 @@ TEST(an_emptied_cache_leaves_a_note)
     tear_down();
 }
 
-TEST(an_eviction_leaves_a_note_with_its_age)
+TEST(an_eviction_leaves_notes_of_its_age_and_of_the_capacity)
 {
     set_up_tapped();
     store(key_count, PREFIX_CONFIRMED);
@@ -378,6 +378,8 @@ TEST(an_eviction_leaves_a_note_with_its_age)
     }
     knowledge_learn(knowledge, 0, &backend,
                     &(struct knowledge_truth){.believed_tokens = 20 * block_tokens, .age = 90000});
+    CHECK(take_note(PREFIX_NOTE_CAPACITY));
+    CHECK_EQ(note.age, 180000);
     CHECK(take_note(PREFIX_NOTE_EVICTED));
     CHECK_EQ(note.age, 90000);
     tear_down();

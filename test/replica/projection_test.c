@@ -471,3 +471,25 @@ TEST(the_index_is_a_projection_whatever_happens)
         compare_at_random(seed);
     }
 }
+
+TEST(a_full_table_gives_up_the_backends_that_have_left)
+{
+    uint32_t places[64];
+    set_up();
+    CHECK(projection.backend_mask < 64);
+    for (uint64_t i = 0; i < 4; i++) {
+        (void)projection_add(&projection, 1000 + i);
+    }
+    struct shared_backend *kept = projection_find(&projection, 100);
+    kept->life.era = 7;
+    uint32_t former = (uint32_t)(kept - projection.backends);
+    CHECK(projection_add(&projection, 2000) == NULL);
+    CHECK(projection_compact(&projection, places));
+    CHECK(projection_find(&projection, 1000) == NULL);
+    kept = projection_find(&projection, 100);
+    CHECK(kept != NULL);
+    CHECK_EQ(kept->life.era, 7);
+    CHECK_EQ(places[kept - projection.backends], former);
+    CHECK(projection_add(&projection, 2000) != NULL);
+    tear_down();
+}

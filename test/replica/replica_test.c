@@ -704,3 +704,26 @@ TEST(speeds_that_one_router_measured_reach_the_others_as_they_are)
     CHECK(fabsf(router_at(1)->prefill_ms[1] - 0.05F) < 1e-6F);
     scene_close();
 }
+
+TEST(loads_survive_that_many_backends_come_and_go)
+{
+    scene_open(2, 2);
+    router_at(a)->own[0] = (struct record_load){.requests = 3, .queued_tokens = 4000};
+    scene_turn();
+    CHECK_EQ(router_at(b)->others[0].requests, 3);
+    for (uint64_t identity = 10000; identity < 10200; identity++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            struct replica *replica = router_at(i)->replica;
+            replica_set_backend(replica, scene_identity(0), 0, 0);
+            replica_set_backend(replica, identity, 1, 0);
+            replica_end_backends(replica);
+        }
+    }
+    CHECK_EQ(router_at(b)->others[0].requests, 3);
+    router_at(a)->own[0].requests = 5;
+    scene_pass(100);
+    CHECK_EQ(router_at(b)->others[0].requests, 5);
+    router_part(a, b);
+    CHECK_EQ(router_at(b)->others[0].requests, 0);
+    scene_close();
+}
