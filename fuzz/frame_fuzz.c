@@ -20,32 +20,8 @@ struct scene {
 
 static void scene_apply(void *owner, const struct prefix_update *update)
 {
-    struct scene *scene = owner;
-    struct prefix_span span = {.keys = update->keys,
-                               .key_count = update->key_count,
-                               .block_tokens = update->block_tokens,
-                               .backend = update->backend,
-                               .now_s = update->now_s,
-                               .residency = update->residency};
     ASSERT(update->backend < slots && update->key_count <= prefix_update_keys_max);
-    switch (update->verb) {
-    case PREFIX_STORE:
-        prefix_index_store(scene->index, &span);
-        break;
-    case PREFIX_DROP:
-        prefix_index_drop(scene->index, update->backend, update->residency, update->keys,
-                          update->key_count, update->from);
-        break;
-    case PREFIX_FORGET:
-        prefix_index_forget(scene->index, update->backend);
-        break;
-    case PREFIX_FORGET_OLDER:
-        prefix_index_forget_older(scene->index, update->backend, update->age);
-        break;
-    case PREFIX_MERGE:
-        prefix_index_merge(scene->index, &span, update->age, update->age_s);
-        break;
-    }
+    prefix_update_apply(((struct scene *)owner)->index, update);
 }
 
 static void scene_load(void *owner, uint32_t slot, const struct replica_load *others)

@@ -86,7 +86,7 @@ static bool put_update(struct sender *sender, const struct prefix_update *update
     return true;
 }
 
-static void apply_update(struct prefix_index *index, const struct prefix_update *update)
+void prefix_update_apply(struct prefix_index *index, const struct prefix_update *update)
 {
     switch (update->verb) {
     case PREFIX_STORE:
@@ -128,7 +128,7 @@ static void empty_ring(struct prefix_index *index, struct sender *sender)
         struct prefix_update update;
         memcpy(&update, words, sizeof(update));
         update.keys = words + head_words;
-        apply_update(index, &update);
+        prefix_update_apply(index, &update);
         read += head_words + update.key_count;
         atomic_store_explicit(&sender->shared.read, read, memory_order_release);
     }
@@ -192,7 +192,7 @@ bool prefix_updates_send(struct prefix_updates *updates, uint32_t sender,
     // sender that are still in its ring come first.
     if (prefix_updates_take_role(updates)) {
         empty_rings(updates);
-        apply_update(updates->index, update);
+        prefix_update_apply(updates->index, update);
         prefix_updates_give_role(updates);
         return true;
     }
@@ -213,7 +213,7 @@ bool prefix_updates_try(struct prefix_updates *updates, const struct prefix_upda
         return false;
     }
     empty_rings(updates); // an earlier update of this sender may wait there
-    apply_update(updates->index, update);
+    prefix_update_apply(updates->index, update);
     prefix_updates_give_role(updates);
     return true;
 }

@@ -47,6 +47,9 @@ struct prefix_update {
 
 enum { prefix_update_keys_max = 8192 };
 
+// The change itself.  The writer of the index only.
+void prefix_update_apply(struct prefix_index *index, const struct prefix_update *update);
+
 // NULL when memory is short.  Keeps `index`.
 struct prefix_updates *prefix_updates_create(struct prefix_index *index, uint32_t sender_count);
 void prefix_updates_destroy(struct prefix_updates **updates);

@@ -25,8 +25,8 @@ static inline uint64_t hybrid_clock_stamp(struct hybrid_clock *clock, uint64_t w
 // A larger stamp is malformed: no clock gets there.
 static const uint64_t hybrid_clock_stamp_max = UINT64_MAX / 2;
 
-// A stamp from outside.  One of the far future moves no clock: the stamps behind it are not many, and
-// a router at their end could say nothing more.
+// A stamp from outside.  One of the far future moves no clock: the stamps behind it are not many,
+// and a router at their end could say nothing more.
 static inline void hybrid_clock_hear(struct hybrid_clock *clock, uint64_t stamp)
 {
     if (stamp > clock->last && stamp < hybrid_clock_stamp_max / 2) {

@@ -113,31 +113,7 @@ struct scene {
 
 static void sink_apply(void *owner, const struct prefix_update *update)
 {
-    struct router *router = owner;
-    struct prefix_span span = {.keys = update->keys,
-                               .key_count = update->key_count,
-                               .block_tokens = update->block_tokens,
-                               .backend = update->backend,
-                               .now_s = update->now_s,
-                               .residency = update->residency};
-    switch (update->verb) {
-    case PREFIX_STORE:
-        prefix_index_store(router->index, &span);
-        break;
-    case PREFIX_DROP:
-        prefix_index_drop(router->index, update->backend, update->residency, update->keys,
-                          update->key_count, update->from);
-        break;
-    case PREFIX_FORGET:
-        prefix_index_forget(router->index, update->backend);
-        break;
-    case PREFIX_FORGET_OLDER:
-        prefix_index_forget_older(router->index, update->backend, update->age);
-        break;
-    case PREFIX_MERGE:
-        prefix_index_merge(router->index, &span, update->age, update->age_s);
-        break;
-    }
+    prefix_update_apply(((struct router *)owner)->index, update);
 }
 
 static void sink_load(void *owner, uint32_t slot, const struct replica_load *others)

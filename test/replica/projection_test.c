@@ -17,32 +17,9 @@ static uint64_t chain[length];
 
 static void apply(void *owner, const struct prefix_update *update)
 {
-    struct prefix_span span = {.keys = update->keys,
-                               .key_count = update->key_count,
-                               .block_tokens = update->block_tokens,
-                               .backend = update->backend,
-                               .now_s = update->now_s,
-                               .residency = update->residency};
     ASSERT(owner == &warm && update->backend < slots);
     applied++;
-    switch (update->verb) {
-    case PREFIX_STORE:
-        prefix_index_store(warm, &span);
-        break;
-    case PREFIX_DROP:
-        prefix_index_drop(warm, update->backend, update->residency, update->keys, update->key_count,
-                          update->from);
-        break;
-    case PREFIX_FORGET:
-        prefix_index_forget(warm, update->backend);
-        break;
-    case PREFIX_FORGET_OLDER:
-        prefix_index_forget_older(warm, update->backend, update->age);
-        break;
-    case PREFIX_MERGE:
-        prefix_index_merge(warm, &span, update->age, update->age_s);
-        break;
-    }
+    prefix_update_apply(warm, update);
 }
 
 static const struct replica_sink sink = {.apply = apply};

@@ -68,32 +68,8 @@ static inline uint64_t scene_identity(uint32_t engine)
 
 static inline void scene_apply(void *owner, const struct prefix_update *update)
 {
-    struct scene_router *router = owner;
-    struct prefix_span span = {.keys = update->keys,
-                               .key_count = update->key_count,
-                               .block_tokens = update->block_tokens,
-                               .backend = update->backend,
-                               .now_s = update->now_s,
-                               .residency = update->residency};
     ASSERT(update->backend < scene_engine_max);
-    switch (update->verb) {
-    case PREFIX_STORE:
-        prefix_index_store(router->index, &span);
-        break;
-    case PREFIX_DROP:
-        prefix_index_drop(router->index, update->backend, update->residency, update->keys,
-                          update->key_count, update->from);
-        break;
-    case PREFIX_FORGET:
-        prefix_index_forget(router->index, update->backend);
-        break;
-    case PREFIX_FORGET_OLDER:
-        prefix_index_forget_older(router->index, update->backend, update->age);
-        break;
-    case PREFIX_MERGE:
-        prefix_index_merge(router->index, &span, update->age, update->age_s);
-        break;
-    }
+    prefix_update_apply(((struct scene_router *)owner)->index, update);
 }
 
 static inline void scene_set_others(void *owner, uint32_t slot, const struct replica_load *others)
