@@ -405,13 +405,15 @@ static enum status cluster_open_link(struct cluster *cluster, char error[cluster
                                    .ca = config->cluster.ca},
             &cluster->link, error);
     } else if (status == STATUS_OK) {
-        status = store_link_open(&(struct store_options){.link = link,
-                                                         .url = config->cluster.store,
-                                                         .ca = config->cluster.store_ca,
-                                                         .verify = config->cluster.store_verify,
-                                                         .cluster = config->cluster.name,
-                                                         .secret = has_secret ? secret : NULL},
-                                 &cluster->link, error);
+        status = store_link_open(
+            &(struct store_options){.link = link,
+                                    .url = config->cluster.store,
+                                    .ca = config->cluster.store_ca,
+                                    .verify = config->cluster.store_verify,
+                                    .dns_servers = config_dns_servers(config, dns_servers),
+                                    .cluster = config->cluster.name,
+                                    .secret = has_secret ? secret : NULL},
+            &cluster->link, error);
     }
     explicit_bzero(secret, sizeof(secret));
     return status;

@@ -907,7 +907,9 @@ enum status store_link_open(const struct store_options *options, struct link **o
     status = store_read_options(link, options, error);
     if (status == STATUS_OK) {
         status = dns_create(link->options.loop,
-                            &(struct dns_options){.timeout_ms = dns_timeout_ms, .tries = dns_tries},
+                            &(struct dns_options){.servers = options->dns_servers,
+                                                  .timeout_ms = dns_timeout_ms,
+                                                  .tries = dns_tries},
                             &link->dns);
     }
     if (status == STATUS_OK && link->url.is_tls) {

@@ -41,11 +41,12 @@
 
 struct store_options {
     struct link_options link;
-    const char *url;       // see store_url.h
-    const char *ca;        // PEM file of authorities for TLS; NULL: the system's
-    bool verify;           // the server's certificate
-    const char *cluster;   // its name: 1 to 64 letters, digits, '.', '_' and '-'
-    const uint8_t *secret; // link_secret_size bytes, copied; NULL: values are plain
+    const char *url;         // see store_url.h
+    const char *ca;          // PEM file of authorities for TLS; NULL: the system's
+    bool verify;             // the server's certificate
+    const char *dns_servers; // as those of dns_options; NULL: the system's
+    const char *cluster;     // its name: 1 to 64 letters, digits, '.', '_' and '-'
+    const uint8_t *secret;   // link_secret_size bytes, copied; NULL: values are plain
 };
 
 // Connects later, from the loop: an absent store is not an error.  MALFORMED, IO: the URL, the name
