@@ -440,6 +440,16 @@ static void given_send_part(struct replica *replica)
     }
 }
 
+// A large index takes a while to list: batches and beats go on meanwhile.
+static bool given_is_ready(struct replica *replica)
+{
+    enum status status = snapshot_prepare(replica->given.snapshot);
+    if (status != STATUS_OK && status != STATUS_AGAIN) {
+        given_close(replica); // the asker will ask again
+    }
+    return status == STATUS_OK;
+}
+
 static void replica_give(struct replica *replica)
 {
     struct given_snapshot *given = &replica->given;
@@ -448,6 +458,9 @@ static void replica_give(struct replica *replica)
         if (peer->is_there && peer->asked != 0 && !given_begin(replica, peer)) {
             given_close(replica);
         }
+    }
+    if (given->snapshot == NULL || !given_is_ready(replica)) {
+        return;
     }
     for (uint32_t i = 0;
          i < frames_a_pump && given->snapshot != NULL && given->part < given->come + parts_ahead &&

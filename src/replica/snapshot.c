@@ -11,7 +11,11 @@
 enum {
     no_run = UINT32_MAX,
     depth_max = prefix_update_keys_max, // runs of a chain
-    scan_buckets = 1 << 16,
+    // After so many of a phase snapshot_prepare returns: within a few milliseconds.
+    portion_scans = 128,
+    scan_buckets = 128,
+    portion_items = 8192,
+    portion_runs = 2048,
 };
 
 struct listed_run {
@@ -46,7 +50,21 @@ struct path_step {
     uint8_t key_count;
 };
 
+enum snapshot_phase {
+    SNAPSHOT_SCAN,  // list the runs
+    SNAPSHOT_TABLE, // of the tags that runs go on from
+    SNAPSHOT_WANT,  // enter these tags
+    SNAPSHOT_FIND,  // find the runs that have them
+    SNAPSHOT_LINK,  // each run to the one before
+    SNAPSHOT_ENDS,  // find the chains that end in a run
+    SNAPSHOT_ORDER, // them by age
+    SNAPSHOT_READY,
+};
+
 struct index_snapshot {
+    enum snapshot_phase phase;
+    uint32_t place; // of the next item of the phase
+    struct prefix_scan scan;
     struct listed_run *runs;
     uint32_t run_count;
     uint32_t run_max;
@@ -115,24 +133,6 @@ static void snapshot_list_run(void *owner, const struct prefix_scan_run *run)
     snapshot->run_count++;
 }
 
-static bool snapshot_scan(struct index_snapshot *snapshot, const struct prefix_index *index,
-                          uint32_t backend_max, uint32_t now_s)
-{
-    snapshot->found = calloc(backend_max, sizeof(*snapshot->found));
-    if (snapshot->found == NULL) {
-        return false;
-    }
-    struct prefix_scan scan = {.index = index,
-                               .now_s = now_s,
-                               .holders = snapshot->found,
-                               .holder_max = backend_max,
-                               .found = snapshot_list_run,
-                               .owner = snapshot};
-    while (prefix_scan_step(&scan, scan_buckets)) {
-    }
-    return !snapshot->is_short;
-}
-
 // The place of a tag, or an empty one for it.
 static struct key_branch *branch_place(const struct index_snapshot *snapshot, uint32_t tag)
 {
@@ -156,10 +156,8 @@ static void find_branches_in(struct index_snapshot *snapshot, uint32_t run)
     }
 }
 
-// Links each run to the one that it goes on from.  That is the run with the key before its first:
-// mostly at its end, but a run with room may have grown since.  A tag that two keys have leads
-// nowhere.
-static bool snapshot_link(struct index_snapshot *snapshot)
+// A table for the tags that runs go on from.
+static bool make_branches(struct index_snapshot *snapshot)
 {
     uint32_t places = 16;
     while (places < 2 * snapshot->run_count) {
@@ -167,28 +165,29 @@ static bool snapshot_link(struct index_snapshot *snapshot)
     }
     snapshot->branches = calloc(places, sizeof(struct key_branch));
     snapshot->branch_mask = places - 1;
-    if (snapshot->branches == NULL) {
-        return false;
+    return snapshot->branches != NULL;
+}
+
+static void want_branch(struct index_snapshot *snapshot, uint32_t run)
+{
+    uint32_t tag = snapshot->runs[run].before;
+    if (tag != 0) {
+        *branch_place(snapshot, tag) = (struct key_branch){.tag = tag, .run = no_run};
     }
-    for (uint32_t i = 0; i < snapshot->run_count; i++) {
-        uint32_t tag = snapshot->runs[i].before;
-        if (tag != 0) {
-            *branch_place(snapshot, tag) = (struct key_branch){.tag = tag, .run = no_run};
-        }
+}
+
+// Links a run to the one that it goes on from.  That is the run with the key before its first:
+// mostly at its end, but a run with room may have grown since.  A tag that two keys have leads
+// nowhere.
+static void link_run(struct index_snapshot *snapshot, uint32_t run)
+{
+    struct listed_run *listed = &snapshot->runs[run];
+    const struct key_branch *branch =
+        listed->before != 0 ? branch_place(snapshot, listed->before) : NULL;
+    if (branch != NULL && !branch->is_doubtful) {
+        listed->parent = branch->run;
+        listed->parent_keys = branch->key_count;
     }
-    for (uint32_t i = 0; i < snapshot->run_count; i++) {
-        find_branches_in(snapshot, i);
-    }
-    for (uint32_t i = 0; i < snapshot->run_count; i++) {
-        struct listed_run *run = &snapshot->runs[i];
-        const struct key_branch *branch =
-            run->before != 0 ? branch_place(snapshot, run->before) : NULL;
-        if (branch != NULL && !branch->is_doubtful) {
-            run->parent = branch->run;
-            run->parent_keys = branch->key_count;
-        }
-    }
-    return true;
 }
 
 static struct listed_holder *holder_in(const struct index_snapshot *snapshot, uint32_t run,
@@ -205,17 +204,15 @@ static struct listed_holder *holder_in(const struct index_snapshot *snapshot, ui
 }
 
 // A chain that goes on in another run of its holder ends there and not here.
-static void snapshot_find_ends(struct index_snapshot *snapshot)
+static void pass_run_before(struct index_snapshot *snapshot, uint32_t place)
 {
-    for (uint32_t i = 0; i < snapshot->holder_count; i++) {
-        struct listed_holder *holder = &snapshot->holders[i];
-        uint32_t parent = snapshot->runs[holder->run].parent;
-        struct listed_holder *before =
-            parent != no_run ? holder_in(snapshot, parent, holder->backend) : NULL;
-        // It may hold more of the run before than this chain needs; that is a chain of its own.
-        if (before != NULL && before->confirmed == snapshot->runs[holder->run].parent_keys) {
-            before->is_passed = true;
-        }
+    const struct listed_holder *holder = &snapshot->holders[place];
+    uint32_t parent = snapshot->runs[holder->run].parent;
+    struct listed_holder *before =
+        parent != no_run ? holder_in(snapshot, parent, holder->backend) : NULL;
+    // It may hold more of the run before than this chain needs; that is a chain of its own.
+    if (before != NULL && before->confirmed == snapshot->runs[holder->run].parent_keys) {
+        before->is_passed = true;
     }
 }
 
@@ -252,15 +249,76 @@ struct index_snapshot *snapshot_begin(const struct prefix_index *index, uint32_t
     if (snapshot == NULL) {
         return NULL;
     }
-    bool is_made = snapshot_scan(snapshot, index, backend_max, now_s) && snapshot_link(snapshot);
-    if (is_made) {
-        snapshot_find_ends(snapshot);
-        is_made = snapshot_order(snapshot);
-    }
-    if (!is_made) {
+    snapshot->found = calloc(backend_max, sizeof(*snapshot->found));
+    snapshot->scan = (struct prefix_scan){.index = index,
+                                          .now_s = now_s,
+                                          .holders = snapshot->found,
+                                          .holder_max = backend_max,
+                                          .found = snapshot_list_run,
+                                          .owner = snapshot};
+    if (snapshot->found == NULL) {
         snapshot_end(&snapshot);
     }
     return snapshot;
+}
+
+// The next items of a phase, each once.  True: that was the last of them.
+static bool for_each_item(struct index_snapshot *snapshot, uint32_t count, uint32_t portion,
+                          void (*item)(struct index_snapshot *snapshot, uint32_t place))
+{
+    for (; portion > 0 && snapshot->place < count; portion--) {
+        item(snapshot, snapshot->place++);
+    }
+    return snapshot->place == count;
+}
+
+// So many runs, or many empty buckets.
+static bool scan_portion(struct index_snapshot *snapshot)
+{
+    uint32_t run_count = snapshot->run_count + portion_runs;
+    bool has_more = true;
+    for (uint32_t i = 0; i < portion_scans && has_more && snapshot->run_count < run_count; i++) {
+        has_more = prefix_scan_step(&snapshot->scan, scan_buckets);
+    }
+    return !has_more;
+}
+
+// True: the phase is over.
+static bool snapshot_work(struct index_snapshot *snapshot)
+{
+    switch (snapshot->phase) {
+    case SNAPSHOT_SCAN:
+        return scan_portion(snapshot);
+    case SNAPSHOT_TABLE:
+        snapshot->is_short |= !make_branches(snapshot);
+        return true;
+    case SNAPSHOT_WANT:
+        return for_each_item(snapshot, snapshot->run_count, portion_items, want_branch);
+    case SNAPSHOT_FIND:
+        return for_each_item(snapshot, snapshot->run_count, portion_runs, find_branches_in);
+    case SNAPSHOT_LINK:
+        return for_each_item(snapshot, snapshot->run_count, portion_items, link_run);
+    case SNAPSHOT_ENDS:
+        return for_each_item(snapshot, snapshot->holder_count, portion_items, pass_run_before);
+    case SNAPSHOT_ORDER:
+        snapshot->is_short |= !snapshot_order(snapshot);
+        return true;
+    case SNAPSHOT_READY:
+        break;
+    }
+    return false;
+}
+
+enum status snapshot_prepare(struct index_snapshot *snapshot)
+{
+    while (snapshot->phase != SNAPSHOT_READY && !snapshot->is_short && snapshot_work(snapshot)) {
+        snapshot->phase++;
+        snapshot->place = 0;
+    }
+    if (snapshot->is_short) {
+        return STATUS_EXHAUSTED;
+    }
+    return snapshot->phase == SNAPSHOT_READY ? STATUS_OK : STATUS_AGAIN;
 }
 
 void snapshot_end(struct index_snapshot **snapshot_ptr)

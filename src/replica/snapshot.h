@@ -16,6 +16,7 @@
 // as the index uses, so that what is listed stays as it was.
 #pragma once
 
+#include "base/status.h"
 #include "prefix/prefix_scan.h"
 
 struct index_snapshot;
@@ -28,10 +29,14 @@ struct snapshot_chain {
     uint32_t key_count;
 };
 
-// NULL when memory is short.  Scans the whole index.
+// NULL when memory is short.
 struct index_snapshot *snapshot_begin(const struct prefix_index *index, uint32_t backend_max,
                                       uint32_t now_s);
 void snapshot_end(struct index_snapshot **snapshot);
+
+// Does a part of the work that comes before the first chain: call it until it is not AGAIN.
+// EXHAUSTED: memory is short, and the snapshot is of no use.
+enum status snapshot_prepare(struct index_snapshot *snapshot);
 
 // False: that was the last chain.
 bool snapshot_next(struct index_snapshot *snapshot, struct snapshot_chain *out);

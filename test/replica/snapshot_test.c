@@ -54,6 +54,15 @@ static struct prefix_hit hit_of(const struct prefix_index *index, uint32_t engin
     return (struct prefix_hit){0};
 }
 
+static void prepare(struct index_snapshot *snapshot)
+{
+    enum status status = STATUS_AGAIN;
+    while (status == STATUS_AGAIN) {
+        status = snapshot_prepare(snapshot);
+    }
+    ASSERT(status == STATUS_OK);
+}
+
 // A second index, made of a snapshot of the first.
 static struct prefix_index *copy_of(const struct prefix_index *index)
 {
@@ -61,6 +70,7 @@ static struct prefix_index *copy_of(const struct prefix_index *index)
     struct index_snapshot *snapshot = snapshot_begin(index, engine_count, 100);
     struct snapshot_chain chain;
     ASSERT(snapshot != NULL);
+    prepare(snapshot);
     while (snapshot_next(snapshot, &chain)) {
         prefix_index_merge(copy,
                            &(struct prefix_span){.keys = chain.keys,
@@ -96,6 +106,7 @@ TEST(an_empty_index_has_no_chain)
     struct index_snapshot *snapshot = snapshot_begin(index, engine_count, 100);
     struct snapshot_chain chain;
     CHECK(snapshot != NULL);
+    prepare(snapshot);
     CHECK(!snapshot_next(snapshot, &chain));
     snapshot_end(&snapshot);
     prefix_index_destroy(&index);
