@@ -63,8 +63,10 @@ struct given_snapshot {
     struct index_snapshot *snapshot; // NULL: none
     uint64_t router;
     uint64_t number;
-    uint32_t part; // that goes next
-    uint32_t come; // so many have come, as the asker says
+    bool is_made;
+    uint64_t told_ms; // when the asker last got a part before it was made
+    uint32_t part;    // that goes next
+    uint32_t come;    // so many have come, as the asker says
     struct key_window window;
     struct frame_writer *writer;
     struct frame_backend covers[frame_cover_max];

@@ -11,7 +11,21 @@
 enum {
     no_run = UINT32_MAX,
     depth_max = prefix_update_keys_max, // runs of a chain
-    scan_buckets = 1 << 16,
+    // What one call of snapshot_make does: so many runs, holders or steps take a few milliseconds,
+    // and so do the empty buckets of so many steps.
+    slice_work = 4096,
+    scan_buckets = 64,
+    scan_work = 4,
+};
+
+enum make_stage {
+    MAKE_SCAN,
+    MAKE_TAGS,
+    MAKE_BRANCHES,
+    MAKE_PARENTS,
+    MAKE_ENDS,
+    MAKE_ORDER,
+    MAKE_DONE
 };
 
 struct listed_run {
@@ -55,10 +69,13 @@ struct index_snapshot {
     uint32_t holder_max;
     struct key_branch *branches; // by tag
     uint32_t branch_mask;
-    uint32_t *order; // of the holders that end a chain
+    uint32_t *order; // a heap of the holders that end a chain: the oldest is first
     uint32_t order_count;
-    uint32_t position;
+    enum make_stage stage;
+    uint32_t at;   // where the stage goes on
+    uint32_t work; // that this slice has left
     bool is_short; // of memory
+    struct prefix_scan scan;
     struct prefix_scan_holder *found;
     struct path_step path[depth_max];
     uint64_t keys[prefix_update_keys_max];
@@ -115,22 +132,30 @@ static void snapshot_list_run(void *owner, const struct prefix_scan_run *run)
     snapshot->run_count++;
 }
 
-static bool snapshot_scan(struct index_snapshot *snapshot, const struct prefix_index *index,
-                          uint32_t backend_max, uint32_t now_s)
+// Each stage does what the slice allows.  True: it is done.
+static bool snapshot_scan(struct index_snapshot *snapshot)
 {
-    snapshot->found = calloc(backend_max, sizeof(*snapshot->found));
-    if (snapshot->found == NULL) {
+    while (snapshot->work > 0 && !snapshot->is_short) {
+        uint32_t before = snapshot->run_count;
+        bool is_more = prefix_scan_step(&snapshot->scan, scan_buckets);
+        uint32_t work = scan_work + snapshot->run_count - before;
+        snapshot->work -= work < snapshot->work ? work : snapshot->work;
+        if (!is_more) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The next item of `count`.  False: there is none, or the slice has ended.
+static bool slice_next(struct index_snapshot *snapshot, uint32_t count, uint32_t *item)
+{
+    if (snapshot->work == 0 || snapshot->at == count) {
         return false;
     }
-    struct prefix_scan scan = {.index = index,
-                               .now_s = now_s,
-                               .holders = snapshot->found,
-                               .holder_max = backend_max,
-                               .found = snapshot_list_run,
-                               .owner = snapshot};
-    while (prefix_scan_step(&scan, scan_buckets)) {
-    }
-    return !snapshot->is_short;
+    snapshot->work--;
+    *item = snapshot->at++;
+    return true;
 }
 
 // The place of a tag, or an empty one for it.
@@ -156,31 +181,44 @@ static void find_branches_in(struct index_snapshot *snapshot, uint32_t run)
     }
 }
 
-// Links each run to the one that it goes on from.  That is the run with the key before its first:
-// mostly at its end, but a run with room may have grown since.  A tag that two keys have leads
-// nowhere.
-static bool snapshot_link(struct index_snapshot *snapshot)
+static bool snapshot_list_tags(struct index_snapshot *snapshot)
 {
-    uint32_t places = 16;
-    while (places < 2 * snapshot->run_count) {
-        places *= 2;
-    }
-    snapshot->branches = calloc(places, sizeof(struct key_branch));
-    snapshot->branch_mask = places - 1;
+    uint32_t run;
     if (snapshot->branches == NULL) {
-        return false;
+        uint32_t places = 16;
+        while (places < 2 * snapshot->run_count) {
+            places *= 2;
+        }
+        snapshot->branches = calloc(places, sizeof(struct key_branch));
+        snapshot->branch_mask = places - 1;
+        snapshot->is_short = snapshot->branches == NULL;
     }
-    for (uint32_t i = 0; i < snapshot->run_count; i++) {
-        uint32_t tag = snapshot->runs[i].before;
+    while (!snapshot->is_short && slice_next(snapshot, snapshot->run_count, &run)) {
+        uint32_t tag = snapshot->runs[run].before;
         if (tag != 0) {
             *branch_place(snapshot, tag) = (struct key_branch){.tag = tag, .run = no_run};
         }
     }
-    for (uint32_t i = 0; i < snapshot->run_count; i++) {
-        find_branches_in(snapshot, i);
+    return snapshot->at == snapshot->run_count;
+}
+
+static bool snapshot_find_branches(struct index_snapshot *snapshot)
+{
+    uint32_t run;
+    while (slice_next(snapshot, snapshot->run_count, &run)) {
+        find_branches_in(snapshot, run);
     }
-    for (uint32_t i = 0; i < snapshot->run_count; i++) {
-        struct listed_run *run = &snapshot->runs[i];
+    return snapshot->at == snapshot->run_count;
+}
+
+// Links each run to the one that it goes on from.  That is the run with the key before its first:
+// mostly at its end, but a run with room may have grown since.  A tag that two keys have leads
+// nowhere.
+static bool snapshot_link_runs(struct index_snapshot *snapshot)
+{
+    uint32_t at;
+    while (slice_next(snapshot, snapshot->run_count, &at)) {
+        struct listed_run *run = &snapshot->runs[at];
         const struct key_branch *branch =
             run->before != 0 ? branch_place(snapshot, run->before) : NULL;
         if (branch != NULL && !branch->is_doubtful) {
@@ -188,7 +226,7 @@ static bool snapshot_link(struct index_snapshot *snapshot)
             run->parent_keys = branch->key_count;
         }
     }
-    return true;
+    return snapshot->at == snapshot->run_count;
 }
 
 static struct listed_holder *holder_in(const struct index_snapshot *snapshot, uint32_t run,
@@ -205,10 +243,11 @@ static struct listed_holder *holder_in(const struct index_snapshot *snapshot, ui
 }
 
 // A chain that goes on in another run of its holder ends there and not here.
-static void snapshot_find_ends(struct index_snapshot *snapshot)
+static bool snapshot_find_ends(struct index_snapshot *snapshot)
 {
-    for (uint32_t i = 0; i < snapshot->holder_count; i++) {
-        struct listed_holder *holder = &snapshot->holders[i];
+    uint32_t at;
+    while (slice_next(snapshot, snapshot->holder_count, &at)) {
+        const struct listed_holder *holder = &snapshot->holders[at];
         uint32_t parent = snapshot->runs[holder->run].parent;
         struct listed_holder *before =
             parent != no_run ? holder_in(snapshot, parent, holder->backend) : NULL;
@@ -217,32 +256,59 @@ static void snapshot_find_ends(struct index_snapshot *snapshot)
             before->is_passed = true;
         }
     }
+    return snapshot->at == snapshot->holder_count;
 }
 
-static int compare_ends(const void *a, const void *b, void *owner)
+static bool is_older(const struct index_snapshot *snapshot, uint32_t a, uint32_t b)
 {
-    const struct index_snapshot *snapshot = owner;
-    const struct listed_holder *x = &snapshot->holders[*(const uint32_t *)a];
-    const struct listed_holder *y = &snapshot->holders[*(const uint32_t *)b];
+    const struct listed_holder *x = &snapshot->holders[a];
+    const struct listed_holder *y = &snapshot->holders[b];
     if (x->age_s != y->age_s) {
-        return x->age_s > y->age_s ? -1 : 1;
+        return x->age_s > y->age_s;
     }
-    return x->age > y->age ? -1 : x->age < y->age;
+    return x->age != y->age ? x->age > y->age : a < b;
+}
+
+static void order_sink(struct index_snapshot *snapshot, uint32_t at)
+{
+    uint32_t *order = snapshot->order;
+    uint32_t holder = order[at];
+    uint32_t below;
+    while ((below = 2 * at + 1) < snapshot->order_count) {
+        bool is_right =
+            below + 1 < snapshot->order_count && is_older(snapshot, order[below + 1], order[below]);
+        below += is_right;
+        if (!is_older(snapshot, order[below], holder)) {
+            break;
+        }
+        order[at] = order[below];
+        at = below;
+    }
+    order[at] = holder;
+}
+
+static void order_add(struct index_snapshot *snapshot, uint32_t holder)
+{
+    uint32_t at = snapshot->order_count++;
+    for (; at > 0 && is_older(snapshot, holder, snapshot->order[(at - 1) / 2]); at = (at - 1) / 2) {
+        snapshot->order[at] = snapshot->order[(at - 1) / 2];
+    }
+    snapshot->order[at] = holder;
 }
 
 static bool snapshot_order(struct index_snapshot *snapshot)
 {
-    snapshot->order = calloc((size_t)snapshot->holder_count + 1, sizeof(uint32_t));
+    uint32_t holder;
     if (snapshot->order == NULL) {
-        return false;
+        snapshot->order = calloc((size_t)snapshot->holder_count + 1, sizeof(uint32_t));
+        snapshot->is_short = snapshot->order == NULL;
     }
-    for (uint32_t i = 0; i < snapshot->holder_count; i++) {
-        if (!snapshot->holders[i].is_passed) {
-            snapshot->order[snapshot->order_count++] = i;
+    while (!snapshot->is_short && slice_next(snapshot, snapshot->holder_count, &holder)) {
+        if (!snapshot->holders[holder].is_passed) {
+            order_add(snapshot, holder);
         }
     }
-    qsort_r(snapshot->order, snapshot->order_count, sizeof(uint32_t), compare_ends, snapshot);
-    return true;
+    return snapshot->at == snapshot->holder_count;
 }
 
 struct index_snapshot *snapshot_begin(const struct prefix_index *index, uint32_t backend_max,
@@ -252,15 +318,40 @@ struct index_snapshot *snapshot_begin(const struct prefix_index *index, uint32_t
     if (snapshot == NULL) {
         return NULL;
     }
-    bool is_made = snapshot_scan(snapshot, index, backend_max, now_s) && snapshot_link(snapshot);
-    if (is_made) {
-        snapshot_find_ends(snapshot);
-        is_made = snapshot_order(snapshot);
-    }
-    if (!is_made) {
+    snapshot->found = calloc(backend_max, sizeof(*snapshot->found));
+    if (snapshot->found == NULL) {
         snapshot_end(&snapshot);
+        return NULL;
     }
+    snapshot->scan = (struct prefix_scan){.index = index,
+                                          .now_s = now_s,
+                                          .holders = snapshot->found,
+                                          .holder_max = backend_max,
+                                          .found = snapshot_list_run,
+                                          .owner = snapshot};
     return snapshot;
+}
+
+enum snapshot_state snapshot_make(struct index_snapshot *snapshot)
+{
+    static bool (*const stages[])(struct index_snapshot *) = {
+        [MAKE_SCAN] = snapshot_scan,
+        [MAKE_TAGS] = snapshot_list_tags,
+        [MAKE_BRANCHES] = snapshot_find_branches,
+        [MAKE_PARENTS] = snapshot_link_runs,
+        [MAKE_ENDS] = snapshot_find_ends,
+        [MAKE_ORDER] = snapshot_order,
+    };
+    snapshot->work = slice_work;
+    while (snapshot->stage < MAKE_DONE && !snapshot->is_short &&
+           stages[snapshot->stage](snapshot)) {
+        snapshot->stage++;
+        snapshot->at = 0;
+    }
+    if (snapshot->is_short) {
+        return SNAPSHOT_FAILED;
+    }
+    return snapshot->stage == MAKE_DONE ? SNAPSHOT_MADE : SNAPSHOT_UNFINISHED;
 }
 
 void snapshot_end(struct index_snapshot **snapshot_ptr)
@@ -320,11 +411,22 @@ static uint32_t snapshot_keys(struct index_snapshot *snapshot, uint32_t path_cou
     return key_count;
 }
 
+// Takes the oldest one.
+static uint32_t order_take(struct index_snapshot *snapshot)
+{
+    uint32_t holder = snapshot->order[0];
+    snapshot->order[0] = snapshot->order[--snapshot->order_count];
+    if (snapshot->order_count > 0) {
+        order_sink(snapshot, 0);
+    }
+    return holder;
+}
+
 bool snapshot_next(struct index_snapshot *snapshot, struct snapshot_chain *out)
 {
-    while (snapshot->position < snapshot->order_count) {
-        const struct listed_holder *holder =
-            &snapshot->holders[snapshot->order[snapshot->position++]];
+    ASSERT(snapshot->stage == MAKE_DONE);
+    while (snapshot->order_count > 0) {
+        const struct listed_holder *holder = &snapshot->holders[order_take(snapshot)];
         uint32_t path_count = snapshot_path(snapshot, holder);
         uint32_t key_count = snapshot_keys(snapshot, path_count);
         if (key_count > 0) {

@@ -28,10 +28,20 @@ struct snapshot_chain {
     uint32_t key_count;
 };
 
-// NULL when memory is short.  Scans the whole index.
+// NULL when memory is short.
 struct index_snapshot *snapshot_begin(const struct prefix_index *index, uint32_t backend_max,
                                       uint32_t now_s);
 void snapshot_end(struct index_snapshot **snapshot);
 
-// False: that was the last chain.
+enum snapshot_state {
+    SNAPSHOT_UNFINISHED,
+    SNAPSHOT_MADE,
+    SNAPSHOT_FAILED, // memory is short
+};
+
+// Goes on with the list, for a few milliseconds: a full index of some gigabytes takes many seconds,
+// in which the thread has to tell other routers that it lives.
+enum snapshot_state snapshot_make(struct index_snapshot *snapshot);
+
+// Of one that is made.  False: that was the last chain.
 bool snapshot_next(struct index_snapshot *snapshot, struct snapshot_chain *out);
