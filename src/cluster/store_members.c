@@ -82,14 +82,35 @@ static void member_take_hello(struct store_member *member, uint64_t counter,
             // A foreign entry may have led us past entries to come.
             *feed = (struct store_feed){.valid = feed->valid, .read.major = feed->valid};
         }
+        // A sender counts all its values together: a hello is above the entries before it.
+        if (feed->valid_before > counter) {
+            *feed = (struct store_feed){.valid = counter, .read.major = counter};
+        }
+        feed->valid_before = feed->valid;
     }
+}
+
+// With a secret, smaller counters are those of values that are repeated.
+static bool member_is_repeated(struct store_member *member, uint64_t counter)
+{
+    if (counter > member->counter) {
+        member->lower_count = 0;
+        return false;
+    }
+    member->lower_count += counter > member->lower;
+    member->lower = counter;
+    if (member->seal != NULL || member->lower_count < store_lower_max) {
+        return true;
+    }
+    member->lower_count = 0;
+    return false;
 }
 
 enum store_news store_members_hear(struct store_members *members, struct store_member *member,
                                    uint64_t counter, const struct store_hello *hello,
                                    uint64_t now_ms)
 {
-    if (counter <= member->counter) {
+    if (member_is_repeated(member, counter)) {
         return STORE_NO_NEWS;
     }
     member_take_hello(member, counter, hello, now_ms);

@@ -26,6 +26,9 @@ enum {
     store_member_count_max = 64,
     // A router that was silent for so long is removed from the store.
     store_member_forget_ms = 60000,
+    // Without a secret anyone can write a counter that the sender will never reach.  After so many
+    // smaller ones that grow, 250 ms apart, these are the sender's.
+    store_lower_max = 8,
 };
 
 enum store_member_state { STORE_ABSENT, STORE_HEARD, STORE_THERE };
@@ -41,6 +44,7 @@ struct store_position {
 struct store_feed {
     struct store_position read; // up to here
     uint64_t valid;             // counter of the last entry that was the sender's own
+    uint64_t valid_before;      // the same, when the newest hello was read
     bool is_spoiled;            // a foreign entry is in it
     bool is_cleared;            // and its deletion was asked for
 };
@@ -48,9 +52,11 @@ struct store_feed {
 struct store_member {
     uint64_t router; // 0: the place is free
     enum store_member_state state;
-    uint64_t counter;  // of the newest hello; 0: none was read
-    uint64_t heard_ms; // when the counter grew last, or a frame came
-    uint64_t first_ms; // when the place was taken
+    uint64_t counter;     // of the newest hello; 0: none was read
+    uint64_t lower;       // counter of the last hello that was not newer
+    uint32_t lower_count; // so many of these have grown
+    uint64_t heard_ms;    // when the counter grew last, or a frame came
+    uint64_t first_ms;    // when the place was taken
     bool was_there;
     bool is_told;      // the removal from the store was asked for
     struct seal *seal; // NULL: plain

@@ -24,6 +24,7 @@ enum {
     // it by factors of 5.2, 2.7, 1.8 and so on, which repairs a wrong one.
     samples_after_long_move = 2,
     load_stale_ms = 2000, // a speed of ours without a sample for so long
+    others_max = 1 << 24, // requests
 };
 
 static const float long_move = 2;
@@ -302,8 +303,9 @@ void load_hear_speed(struct load *load, float prefill_ms, float step_ms, uint64_
 
 void load_set_others(struct load *load, const struct load_others *others)
 {
-    STORE(&load->others_requests, others->requests);
-    STORE(&load->others_sequences, others->sequences);
+    // Added to ours, they are a number as well, whatever other routers say.
+    STORE(&load->others_requests, others->requests < others_max ? others->requests : others_max);
+    STORE(&load->others_sequences, others->sequences < others_max ? others->sequences : others_max);
     STORE(&load->others_queued_tokens, saturate_u32(others->queued_tokens));
     STORE(&load->others_context_tokens, saturate_u32(others->context_tokens));
 }

@@ -21,6 +21,7 @@ enum {
     frames_a_pump = 8,
     parts_ahead = 64, // 2 MiB: a store keeps no more for a router that reads slowly
     tell_again_ms = 500,
+    making_told_ms = 1000,
     stale_rounds = 4, // of all routers, for a snapshot that is whole
 };
 
@@ -250,7 +251,7 @@ void replica_take_ask(struct replica *replica, struct peer *peer, const struct f
     if (given->snapshot != NULL && given->router == peer->router &&
         given->number == head->sequence) {
         given->come = head->part > given->come ? head->part : given->come;
-    } else if (head->sequence > peer->answered) {
+    } else if (head->sequence != peer->answered) {
         peer->asked = head->sequence;
         key_window_forget(&replica->window); // it may lack some of our keys
     }
@@ -291,6 +292,7 @@ static bool given_begin(struct replica *replica, struct peer *asker)
     *given = (struct given_snapshot){
         .router = asker->router,
         .number = asker->asked,
+        .told_ms = now_of(replica),
         .writer = malloc(sizeof(*given->writer)),
         .by_slot = calloc(slots, sizeof(struct shared_backend *)),
         .eras = calloc(slots, sizeof(uint64_t)),
@@ -417,14 +419,10 @@ static bool given_put(struct given_snapshot *given)
     return !given->has_record;
 }
 
-static void given_send_part(struct replica *replica)
+// The next part, of the records that were put.
+static void given_send_frame(struct replica *replica, bool is_last)
 {
     struct given_snapshot *given = &replica->given;
-    bool has_room = true;
-    while (has_room && given_fetch(replica)) {
-        has_room = given_put(given);
-    }
-    bool is_last = has_room;
     struct frame_head head = {.kind = FRAME_SNAPSHOT,
                               .space = replica->options.space,
                               .sequence = given->number,
@@ -440,14 +438,32 @@ static void given_send_part(struct replica *replica)
     }
 }
 
-// A large index takes a while to list: batches and beats go on meanwhile.
-static bool given_is_ready(struct replica *replica)
+static void given_send_part(struct replica *replica)
 {
-    enum status status = snapshot_prepare(replica->given.snapshot);
-    if (status != STATUS_OK && status != STATUS_AGAIN) {
-        given_close(replica); // the asker will ask again
+    bool has_room = true;
+    while (has_room && given_fetch(replica)) {
+        has_room = given_put(&replica->given);
     }
-    return status == STATUS_OK;
+    given_send_frame(replica, has_room);
+}
+
+// Goes on with a snapshot that is not yet made.  Meanwhile an empty part a second tells the asker
+// that it comes.  False: it is not yet made, or memory is short.
+static bool given_make(struct replica *replica)
+{
+    struct given_snapshot *given = &replica->given;
+    if (!given->is_made) {
+        enum snapshot_state state = snapshot_make(given->snapshot);
+        given->is_made = state == SNAPSHOT_MADE;
+        if (state == SNAPSHOT_FAILED) {
+            given_close(replica);
+        } else if (state == SNAPSHOT_UNFINISHED &&
+                   now_of(replica) >= given->told_ms + making_told_ms) {
+            given->told_ms = now_of(replica);
+            given_send_frame(replica, false);
+        }
+    }
+    return given->is_made;
 }
 
 static void replica_give(struct replica *replica)
@@ -459,7 +475,7 @@ static void replica_give(struct replica *replica)
             given_close(replica);
         }
     }
-    if (given->snapshot == NULL || !given_is_ready(replica)) {
+    if (given->snapshot == NULL || !given_make(replica)) {
         return;
     }
     for (uint32_t i = 0;

@@ -11,11 +11,21 @@
 enum {
     no_run = UINT32_MAX,
     depth_max = prefix_update_keys_max, // runs of a chain
-    // After so many of a phase snapshot_prepare returns: within a few milliseconds.
-    portion_scans = 128,
-    scan_buckets = 128,
-    portion_items = 8192,
-    portion_runs = 2048,
+    // What one call of snapshot_make does: so many runs, holders or steps take a few milliseconds,
+    // and so do the empty buckets of so many steps.
+    slice_work = 4096,
+    scan_buckets = 64,
+    scan_work = 4,
+};
+
+enum make_stage {
+    MAKE_SCAN,
+    MAKE_TAGS,
+    MAKE_BRANCHES,
+    MAKE_PARENTS,
+    MAKE_ENDS,
+    MAKE_ORDER,
+    MAKE_DONE
 };
 
 struct listed_run {
@@ -50,21 +60,7 @@ struct path_step {
     uint8_t key_count;
 };
 
-enum snapshot_phase {
-    SNAPSHOT_SCAN,  // list the runs
-    SNAPSHOT_TABLE, // of the tags that runs go on from
-    SNAPSHOT_WANT,  // enter these tags
-    SNAPSHOT_FIND,  // find the runs that have them
-    SNAPSHOT_LINK,  // each run to the one before
-    SNAPSHOT_ENDS,  // find the chains that end in a run
-    SNAPSHOT_ORDER, // them by age
-    SNAPSHOT_READY,
-};
-
 struct index_snapshot {
-    enum snapshot_phase phase;
-    uint32_t place; // of the next item of the phase
-    struct prefix_scan scan;
     struct listed_run *runs;
     uint32_t run_count;
     uint32_t run_max;
@@ -73,10 +69,13 @@ struct index_snapshot {
     uint32_t holder_max;
     struct key_branch *branches; // by tag
     uint32_t branch_mask;
-    uint32_t *order; // of the holders that end a chain
+    uint32_t *order; // a heap of the holders that end a chain: the oldest is first
     uint32_t order_count;
-    uint32_t position;
+    enum make_stage stage;
+    uint32_t at;   // where the stage goes on
+    uint32_t work; // that this slice has left
     bool is_short; // of memory
+    struct prefix_scan scan;
     struct prefix_scan_holder *found;
     struct path_step path[depth_max];
     uint64_t keys[prefix_update_keys_max];
@@ -133,6 +132,32 @@ static void snapshot_list_run(void *owner, const struct prefix_scan_run *run)
     snapshot->run_count++;
 }
 
+// Each stage does what the slice allows.  True: it is done.
+static bool snapshot_scan(struct index_snapshot *snapshot)
+{
+    while (snapshot->work > 0 && !snapshot->is_short) {
+        uint32_t before = snapshot->run_count;
+        bool is_more = prefix_scan_step(&snapshot->scan, scan_buckets);
+        uint32_t work = scan_work + snapshot->run_count - before;
+        snapshot->work -= work < snapshot->work ? work : snapshot->work;
+        if (!is_more) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The next item of `count`.  False: there is none, or the slice has ended.
+static bool slice_next(struct index_snapshot *snapshot, uint32_t count, uint32_t *item)
+{
+    if (snapshot->work == 0 || snapshot->at == count) {
+        return false;
+    }
+    snapshot->work--;
+    *item = snapshot->at++;
+    return true;
+}
+
 // The place of a tag, or an empty one for it.
 static struct key_branch *branch_place(const struct index_snapshot *snapshot, uint32_t tag)
 {
@@ -156,38 +181,52 @@ static void find_branches_in(struct index_snapshot *snapshot, uint32_t run)
     }
 }
 
-// A table for the tags that runs go on from.
-static bool make_branches(struct index_snapshot *snapshot)
+static bool snapshot_list_tags(struct index_snapshot *snapshot)
 {
-    uint32_t places = 16;
-    while (places < 2 * snapshot->run_count) {
-        places *= 2;
+    uint32_t run;
+    if (snapshot->branches == NULL) {
+        uint32_t places = 16;
+        while (places < 2 * snapshot->run_count) {
+            places *= 2;
+        }
+        snapshot->branches = calloc(places, sizeof(struct key_branch));
+        snapshot->branch_mask = places - 1;
+        snapshot->is_short = snapshot->branches == NULL;
     }
-    snapshot->branches = calloc(places, sizeof(struct key_branch));
-    snapshot->branch_mask = places - 1;
-    return snapshot->branches != NULL;
+    while (!snapshot->is_short && slice_next(snapshot, snapshot->run_count, &run)) {
+        uint32_t tag = snapshot->runs[run].before;
+        if (tag != 0) {
+            *branch_place(snapshot, tag) = (struct key_branch){.tag = tag, .run = no_run};
+        }
+    }
+    return snapshot->at == snapshot->run_count;
 }
 
-static void want_branch(struct index_snapshot *snapshot, uint32_t run)
+static bool snapshot_find_branches(struct index_snapshot *snapshot)
 {
-    uint32_t tag = snapshot->runs[run].before;
-    if (tag != 0) {
-        *branch_place(snapshot, tag) = (struct key_branch){.tag = tag, .run = no_run};
+    uint32_t run;
+    while (slice_next(snapshot, snapshot->run_count, &run)) {
+        find_branches_in(snapshot, run);
     }
+    return snapshot->at == snapshot->run_count;
 }
 
-// Links a run to the one that it goes on from.  That is the run with the key before its first:
+// Links each run to the one that it goes on from.  That is the run with the key before its first:
 // mostly at its end, but a run with room may have grown since.  A tag that two keys have leads
 // nowhere.
-static void link_run(struct index_snapshot *snapshot, uint32_t run)
+static bool snapshot_link_runs(struct index_snapshot *snapshot)
 {
-    struct listed_run *listed = &snapshot->runs[run];
-    const struct key_branch *branch =
-        listed->before != 0 ? branch_place(snapshot, listed->before) : NULL;
-    if (branch != NULL && !branch->is_doubtful) {
-        listed->parent = branch->run;
-        listed->parent_keys = branch->key_count;
+    uint32_t at;
+    while (slice_next(snapshot, snapshot->run_count, &at)) {
+        struct listed_run *run = &snapshot->runs[at];
+        const struct key_branch *branch =
+            run->before != 0 ? branch_place(snapshot, run->before) : NULL;
+        if (branch != NULL && !branch->is_doubtful) {
+            run->parent = branch->run;
+            run->parent_keys = branch->key_count;
+        }
     }
+    return snapshot->at == snapshot->run_count;
 }
 
 static struct listed_holder *holder_in(const struct index_snapshot *snapshot, uint32_t run,
@@ -204,42 +243,72 @@ static struct listed_holder *holder_in(const struct index_snapshot *snapshot, ui
 }
 
 // A chain that goes on in another run of its holder ends there and not here.
-static void pass_run_before(struct index_snapshot *snapshot, uint32_t place)
+static bool snapshot_find_ends(struct index_snapshot *snapshot)
 {
-    const struct listed_holder *holder = &snapshot->holders[place];
-    uint32_t parent = snapshot->runs[holder->run].parent;
-    struct listed_holder *before =
-        parent != no_run ? holder_in(snapshot, parent, holder->backend) : NULL;
-    // It may hold more of the run before than this chain needs; that is a chain of its own.
-    if (before != NULL && before->confirmed == snapshot->runs[holder->run].parent_keys) {
-        before->is_passed = true;
+    uint32_t at;
+    while (slice_next(snapshot, snapshot->holder_count, &at)) {
+        const struct listed_holder *holder = &snapshot->holders[at];
+        uint32_t parent = snapshot->runs[holder->run].parent;
+        struct listed_holder *before =
+            parent != no_run ? holder_in(snapshot, parent, holder->backend) : NULL;
+        // It may hold more of the run before than this chain needs; that is a chain of its own.
+        if (before != NULL && before->confirmed == snapshot->runs[holder->run].parent_keys) {
+            before->is_passed = true;
+        }
     }
+    return snapshot->at == snapshot->holder_count;
 }
 
-static int compare_ends(const void *a, const void *b, void *owner)
+static bool is_older(const struct index_snapshot *snapshot, uint32_t a, uint32_t b)
 {
-    const struct index_snapshot *snapshot = owner;
-    const struct listed_holder *x = &snapshot->holders[*(const uint32_t *)a];
-    const struct listed_holder *y = &snapshot->holders[*(const uint32_t *)b];
+    const struct listed_holder *x = &snapshot->holders[a];
+    const struct listed_holder *y = &snapshot->holders[b];
     if (x->age_s != y->age_s) {
-        return x->age_s > y->age_s ? -1 : 1;
+        return x->age_s > y->age_s;
     }
-    return x->age > y->age ? -1 : x->age < y->age;
+    return x->age != y->age ? x->age > y->age : a < b;
+}
+
+static void order_sink(struct index_snapshot *snapshot, uint32_t at)
+{
+    uint32_t *order = snapshot->order;
+    uint32_t holder = order[at];
+    uint32_t below;
+    while ((below = 2 * at + 1) < snapshot->order_count) {
+        bool is_right =
+            below + 1 < snapshot->order_count && is_older(snapshot, order[below + 1], order[below]);
+        below += is_right;
+        if (!is_older(snapshot, order[below], holder)) {
+            break;
+        }
+        order[at] = order[below];
+        at = below;
+    }
+    order[at] = holder;
+}
+
+static void order_add(struct index_snapshot *snapshot, uint32_t holder)
+{
+    uint32_t at = snapshot->order_count++;
+    for (; at > 0 && is_older(snapshot, holder, snapshot->order[(at - 1) / 2]); at = (at - 1) / 2) {
+        snapshot->order[at] = snapshot->order[(at - 1) / 2];
+    }
+    snapshot->order[at] = holder;
 }
 
 static bool snapshot_order(struct index_snapshot *snapshot)
 {
-    snapshot->order = calloc((size_t)snapshot->holder_count + 1, sizeof(uint32_t));
+    uint32_t holder;
     if (snapshot->order == NULL) {
-        return false;
+        snapshot->order = calloc((size_t)snapshot->holder_count + 1, sizeof(uint32_t));
+        snapshot->is_short = snapshot->order == NULL;
     }
-    for (uint32_t i = 0; i < snapshot->holder_count; i++) {
-        if (!snapshot->holders[i].is_passed) {
-            snapshot->order[snapshot->order_count++] = i;
+    while (!snapshot->is_short && slice_next(snapshot, snapshot->holder_count, &holder)) {
+        if (!snapshot->holders[holder].is_passed) {
+            order_add(snapshot, holder);
         }
     }
-    qsort_r(snapshot->order, snapshot->order_count, sizeof(uint32_t), compare_ends, snapshot);
-    return true;
+    return snapshot->at == snapshot->holder_count;
 }
 
 struct index_snapshot *snapshot_begin(const struct prefix_index *index, uint32_t backend_max,
@@ -250,75 +319,39 @@ struct index_snapshot *snapshot_begin(const struct prefix_index *index, uint32_t
         return NULL;
     }
     snapshot->found = calloc(backend_max, sizeof(*snapshot->found));
+    if (snapshot->found == NULL) {
+        snapshot_end(&snapshot);
+        return NULL;
+    }
     snapshot->scan = (struct prefix_scan){.index = index,
                                           .now_s = now_s,
                                           .holders = snapshot->found,
                                           .holder_max = backend_max,
                                           .found = snapshot_list_run,
                                           .owner = snapshot};
-    if (snapshot->found == NULL) {
-        snapshot_end(&snapshot);
-    }
     return snapshot;
 }
 
-// The next items of a phase, each once.  True: that was the last of them.
-static bool for_each_item(struct index_snapshot *snapshot, uint32_t count, uint32_t portion,
-                          void (*item)(struct index_snapshot *snapshot, uint32_t place))
+enum snapshot_state snapshot_make(struct index_snapshot *snapshot)
 {
-    for (; portion > 0 && snapshot->place < count; portion--) {
-        item(snapshot, snapshot->place++);
-    }
-    return snapshot->place == count;
-}
-
-// So many runs, or many empty buckets.
-static bool scan_portion(struct index_snapshot *snapshot)
-{
-    uint32_t run_count = snapshot->run_count + portion_runs;
-    bool has_more = true;
-    for (uint32_t i = 0; i < portion_scans && has_more && snapshot->run_count < run_count; i++) {
-        has_more = prefix_scan_step(&snapshot->scan, scan_buckets);
-    }
-    return !has_more;
-}
-
-// True: the phase is over.
-static bool snapshot_work(struct index_snapshot *snapshot)
-{
-    switch (snapshot->phase) {
-    case SNAPSHOT_SCAN:
-        return scan_portion(snapshot);
-    case SNAPSHOT_TABLE:
-        snapshot->is_short |= !make_branches(snapshot);
-        return true;
-    case SNAPSHOT_WANT:
-        return for_each_item(snapshot, snapshot->run_count, portion_items, want_branch);
-    case SNAPSHOT_FIND:
-        return for_each_item(snapshot, snapshot->run_count, portion_runs, find_branches_in);
-    case SNAPSHOT_LINK:
-        return for_each_item(snapshot, snapshot->run_count, portion_items, link_run);
-    case SNAPSHOT_ENDS:
-        return for_each_item(snapshot, snapshot->holder_count, portion_items, pass_run_before);
-    case SNAPSHOT_ORDER:
-        snapshot->is_short |= !snapshot_order(snapshot);
-        return true;
-    case SNAPSHOT_READY:
-        break;
-    }
-    return false;
-}
-
-enum status snapshot_prepare(struct index_snapshot *snapshot)
-{
-    while (snapshot->phase != SNAPSHOT_READY && !snapshot->is_short && snapshot_work(snapshot)) {
-        snapshot->phase++;
-        snapshot->place = 0;
+    static bool (*const stages[])(struct index_snapshot *) = {
+        [MAKE_SCAN] = snapshot_scan,
+        [MAKE_TAGS] = snapshot_list_tags,
+        [MAKE_BRANCHES] = snapshot_find_branches,
+        [MAKE_PARENTS] = snapshot_link_runs,
+        [MAKE_ENDS] = snapshot_find_ends,
+        [MAKE_ORDER] = snapshot_order,
+    };
+    snapshot->work = slice_work;
+    while (snapshot->stage < MAKE_DONE && !snapshot->is_short &&
+           stages[snapshot->stage](snapshot)) {
+        snapshot->stage++;
+        snapshot->at = 0;
     }
     if (snapshot->is_short) {
-        return STATUS_EXHAUSTED;
+        return SNAPSHOT_FAILED;
     }
-    return snapshot->phase == SNAPSHOT_READY ? STATUS_OK : STATUS_AGAIN;
+    return snapshot->stage == MAKE_DONE ? SNAPSHOT_MADE : SNAPSHOT_UNFINISHED;
 }
 
 void snapshot_end(struct index_snapshot **snapshot_ptr)
@@ -378,11 +411,22 @@ static uint32_t snapshot_keys(struct index_snapshot *snapshot, uint32_t path_cou
     return key_count;
 }
 
+// Takes the oldest one.
+static uint32_t order_take(struct index_snapshot *snapshot)
+{
+    uint32_t holder = snapshot->order[0];
+    snapshot->order[0] = snapshot->order[--snapshot->order_count];
+    if (snapshot->order_count > 0) {
+        order_sink(snapshot, 0);
+    }
+    return holder;
+}
+
 bool snapshot_next(struct index_snapshot *snapshot, struct snapshot_chain *out)
 {
-    while (snapshot->position < snapshot->order_count) {
-        const struct listed_holder *holder =
-            &snapshot->holders[snapshot->order[snapshot->position++]];
+    ASSERT(snapshot->stage == MAKE_DONE);
+    while (snapshot->order_count > 0) {
+        const struct listed_holder *holder = &snapshot->holders[order_take(snapshot)];
         uint32_t path_count = snapshot_path(snapshot, holder);
         uint32_t key_count = snapshot_keys(snapshot, path_count);
         if (key_count > 0) {

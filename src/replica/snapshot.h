@@ -16,7 +16,6 @@
 // as the index uses, so that what is listed stays as it was.
 #pragma once
 
-#include "base/status.h"
 #include "prefix/prefix_scan.h"
 
 struct index_snapshot;
@@ -34,9 +33,15 @@ struct index_snapshot *snapshot_begin(const struct prefix_index *index, uint32_t
                                       uint32_t now_s);
 void snapshot_end(struct index_snapshot **snapshot);
 
-// Does a part of the work that comes before the first chain: call it until it is not AGAIN.
-// EXHAUSTED: memory is short, and the snapshot is of no use.
-enum status snapshot_prepare(struct index_snapshot *snapshot);
+enum snapshot_state {
+    SNAPSHOT_UNFINISHED,
+    SNAPSHOT_MADE,
+    SNAPSHOT_FAILED, // memory is short
+};
 
-// False: that was the last chain.
+// Goes on with the list, for a few milliseconds: a full index of some gigabytes takes many seconds,
+// in which the thread has to tell other routers that it lives.
+enum snapshot_state snapshot_make(struct index_snapshot *snapshot);
+
+// Of one that is made.  False: that was the last chain.
 bool snapshot_next(struct index_snapshot *snapshot, struct snapshot_chain *out);

@@ -45,6 +45,53 @@ TEST(a_router_comes_when_it_lists_us_and_is_read_from_where_it_was_heard)
     store_members_fini(&members);
 }
 
+TEST(a_forged_counter_is_outlived_by_the_true_ones)
+{
+    store_members_init(&members, us);
+    CHECK_EQ(hear(2, 10, true), STORE_CAME);
+    (void)hear(2, UINT64_MAX, true);
+    now += link_silence_ms + 1;
+    store_members_leave(&members, member_of(2));
+    enum store_news news = STORE_NO_NEWS;
+    for (uint64_t counter = 11; news == STORE_NO_NEWS && counter < 30; counter++) {
+        news = hear(2, counter, true);
+    }
+    CHECK_EQ(news, STORE_CAME);
+    CHECK(member_of(2)->counter < 30);
+    CHECK(member_of(2)->feeds[STORE_TO_ALL].valid < 30);
+    store_members_fini(&members);
+}
+
+TEST(one_hello_that_is_read_again_and_again_proves_nothing)
+{
+    store_members_init(&members, us);
+    CHECK_EQ(hear(2, 10, true), STORE_CAME);
+    for (int i = 0; i < 100; i++) {
+        CHECK_EQ(hear(2, 9, true), STORE_NO_NEWS);
+    }
+    CHECK_EQ(member_of(2)->counter, 10);
+    store_members_fini(&members);
+}
+
+TEST(an_entry_with_a_forged_counter_stops_a_stream_until_the_second_hello)
+{
+    store_members_init(&members, us);
+    CHECK_EQ(hear(2, 10, true), STORE_CAME);
+    struct store_feed *feed = &member_of(2)->feeds[STORE_TO_ALL];
+    feed->valid = UINT64_MAX;
+    feed->read.major = UINT64_MAX;
+    (void)hear(2, 20, true);
+    (void)hear(2, 30, true);
+    CHECK_EQ(feed->valid, 30);
+    CHECK_EQ(feed->read.major, 30);
+    // Entries behind the newest hello that was read are no mistake.
+    feed->valid = 35;
+    (void)hear(2, 34, true);
+    (void)hear(2, 36, true);
+    CHECK_EQ(feed->valid, 35);
+    store_members_fini(&members);
+}
+
 TEST(a_hello_whose_counter_does_not_grow_proves_nothing)
 {
     store_members_init(&members, us);

@@ -742,6 +742,24 @@ TEST(tokens_of_others_beyond_all_numbers_are_many)
     CHECK_EQ(read_at(&load, 1).context_tokens, UINT32_MAX);
 }
 
+// Under UBSan: a sum with ours must not overflow.
+TEST(requests_of_others_beyond_all_numbers_are_many)
+{
+    struct load load;
+    load_init(&load);
+    struct load_request own = {.prompt_tokens = 100, .uncached_tokens = 60};
+    load_begin(&load, &own, 1000);
+    load_set_others(&load, &(struct load_others){.requests = INT32_MAX, .sequences = UINT32_MAX});
+    load_report(&load, &(struct load_report){.running = 3}, 1);
+    CHECK(read_at(&load, 1).requests > 1000000);
+    CHECK(read_at(&load, 1).requests <= INT32_MAX);
+    CHECK(read_at(&load, 1).sequences > 1000000);
+    CHECK(read_at(&load, 1).foreign_requests == 0);
+    load_set_others(&load, &(struct load_others){0});
+    CHECK_EQ(read_at(&load, 1).requests, 1);
+    load_end(&load, &own);
+}
+
 TEST(only_requests_of_ours_await_their_first_token)
 {
     struct load load;

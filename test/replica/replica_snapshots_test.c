@@ -410,6 +410,28 @@ TEST(a_snapshot_of_a_router_that_forgot_an_engine_is_not_believed_to_be_whole)
     scene_close();
 }
 
+// A giver with little time lists its index for longer than an asker waits without a part.
+TEST(an_asker_hears_of_a_snapshot_while_it_is_made)
+{
+    scene_open(1, 4);
+    for (uint32_t i = 0; i < 40000; i++) {
+        worker_confirm(a, 2, 0, 1000 + i, 1);
+    }
+    router_open_in(b, 7);
+    router_meet(a, b);
+    scene_turn();
+    uint32_t turns = 0;
+    for (; status_of(b).snapshots_taken == 0 && turns < 500; turns++) {
+        scene_set_now(scene.now_ms + 1000);
+        scene_turn();
+    }
+    CHECK(turns > 15); // seconds
+    CHECK_EQ(status_of(b).snapshots_taken, 1);
+    CHECK_EQ(status_of(b).snapshots_asked, 1);
+    CHECK_EQ(held_by(b, 2, 1000 + 39999), 1);
+    scene_close();
+}
+
 TEST(snapshots_are_at_most_one_a_second)
 {
     scene_open(2, 4);

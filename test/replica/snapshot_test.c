@@ -54,23 +54,24 @@ static struct prefix_hit hit_of(const struct prefix_index *index, uint32_t engin
     return (struct prefix_hit){0};
 }
 
-static void prepare(struct index_snapshot *snapshot)
+static struct index_snapshot *snapshot_of(const struct prefix_index *index)
 {
-    enum status status = STATUS_AGAIN;
-    while (status == STATUS_AGAIN) {
-        status = snapshot_prepare(snapshot);
+    enum snapshot_state state = SNAPSHOT_UNFINISHED;
+    struct index_snapshot *snapshot = snapshot_begin(index, engine_count, 100);
+    ASSERT(snapshot != NULL);
+    while (state == SNAPSHOT_UNFINISHED) {
+        state = snapshot_make(snapshot);
     }
-    ASSERT(status == STATUS_OK);
+    ASSERT(state == SNAPSHOT_MADE);
+    return snapshot;
 }
 
 // A second index, made of a snapshot of the first.
 static struct prefix_index *copy_of(const struct prefix_index *index)
 {
     struct prefix_index *copy = make_index();
-    struct index_snapshot *snapshot = snapshot_begin(index, engine_count, 100);
+    struct index_snapshot *snapshot = snapshot_of(index);
     struct snapshot_chain chain;
-    ASSERT(snapshot != NULL);
-    prepare(snapshot);
     while (snapshot_next(snapshot, &chain)) {
         prefix_index_merge(copy,
                            &(struct prefix_span){.keys = chain.keys,
@@ -100,13 +101,47 @@ TEST(a_copy_has_what_is_confirmed_and_its_age)
     prefix_index_destroy(&copy);
 }
 
+// While it lists, the thread has to tell other routers that it lives.
+TEST(a_large_index_is_listed_in_many_short_calls)
+{
+    enum { key_count = 20000 };
+    struct prefix_index *index = make_index();
+    struct rng rng = {.state = 4};
+    for (uint32_t i = 0; i < key_count; i++) {
+        uint64_t key = rng_next(&rng) | 1;
+        prefix_index_store(index, &(struct prefix_span){.keys = &key,
+                                                        .key_count = 1,
+                                                        .block_tokens = 16,
+                                                        .now_s = 100,
+                                                        .residency = PREFIX_CONFIRMED});
+    }
+    struct prefix_usage usage;
+    prefix_index_usage(index, &usage);
+    struct index_snapshot *snapshot = snapshot_begin(index, engine_count, 100);
+    enum snapshot_state state = SNAPSHOT_UNFINISHED;
+    uint32_t calls = 0;
+    for (; state == SNAPSHOT_UNFINISHED; calls++) {
+        state = snapshot_make(snapshot);
+    }
+    CHECK_EQ(state, SNAPSHOT_MADE);
+    CHECK(calls > usage.run_count / 4096);
+    struct snapshot_chain chain;
+    uint32_t count = 0;
+    uint32_t age = UINT32_MAX;
+    for (; snapshot_next(snapshot, &chain); count++) {
+        CHECK(chain.age <= age); // the oldest one first
+        age = chain.age;
+    }
+    CHECK_EQ(count, usage.run_count);
+    snapshot_end(&snapshot);
+    prefix_index_destroy(&index);
+}
+
 TEST(an_empty_index_has_no_chain)
 {
     struct prefix_index *index = make_index();
-    struct index_snapshot *snapshot = snapshot_begin(index, engine_count, 100);
+    struct index_snapshot *snapshot = snapshot_of(index);
     struct snapshot_chain chain;
-    CHECK(snapshot != NULL);
-    prepare(snapshot);
     CHECK(!snapshot_next(snapshot, &chain));
     snapshot_end(&snapshot);
     prefix_index_destroy(&index);
