@@ -9,7 +9,12 @@
 // that is far ahead takes all others with it, and nothing else happens.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+
+// A clock may be as wrong as that of a host that believes it is 1970.  A stamp that is further
+// ahead is a mistake: near the end of all numbers it would leave no later stamp.
+#define HYBRID_CLOCK_AHEAD_MS (UINT64_C(100) * 366 * 24 * 3600 * 1000)
 
 struct hybrid_clock {
     uint64_t last;
@@ -22,11 +27,12 @@ static inline uint64_t hybrid_clock_stamp(struct hybrid_clock *clock, uint64_t w
     return clock->last;
 }
 
-// A stamp from outside.  The largest ones would leave no later stamp: they count as heard, and move
-// the clock no further than half of all time.
-static inline void hybrid_clock_hear(struct hybrid_clock *clock, uint64_t stamp)
+// A stamp from outside.  False: no router stamps so.
+static inline bool hybrid_clock_hear(struct hybrid_clock *clock, uint64_t stamp, uint64_t wall_ms)
 {
-    if (stamp > clock->last && stamp < UINT64_MAX / 2) {
-        clock->last = stamp;
+    if (stamp >> 16 > wall_ms + HYBRID_CLOCK_AHEAD_MS) {
+        return false;
     }
+    clock->last = stamp > clock->last ? stamp : clock->last;
+    return true;
 }

@@ -181,6 +181,12 @@ bool key_window_skip_to(struct key_window *window, uint64_t position)
     return true;
 }
 
+void key_window_restart(struct key_window *window, uint64_t position)
+{
+    memset(window->keys, 0, window_size(window) * sizeof(uint64_t));
+    window->end = position;
+}
+
 // How many of the keys the receiver has, up to the first that it lacks.
 static uint32_t window_read_copy(const struct key_window *window, uint64_t distance, uint32_t count,
                                  uint64_t *keys)

@@ -57,3 +57,6 @@ uint32_t key_window_read(struct key_window *window, struct wire_reader *reader, 
 // The receiver: the next frame was written when the sender's window ended at `position`.  False:
 // that is before the end, so that this frame is a repetition.
 bool key_window_skip_to(struct key_window *window, uint64_t position);
+
+// The receiver: its keys are void, and the next frame was written at `position`.
+void key_window_restart(struct key_window *window, uint64_t position);

@@ -39,7 +39,8 @@ enum life_verdict life_prove(struct life *life, uint64_t now_ms)
 
 enum life_verdict life_hear(struct life *life, uint64_t era, uint64_t now_ms)
 {
-    return era > life->era ? life_move(life, era, now_ms) : LIFE_GOES_ON;
+    bool is_later = era > life->era && era - life->era <= LIFE_STEP_MAX;
+    return is_later ? life_move(life, era, now_ms) : LIFE_GOES_ON;
 }
 
 enum life_verdict life_hear_output(struct life *life, uint64_t era, uint64_t now_ms)

@@ -33,6 +33,11 @@ enum {
     life_emptied_ms = 10000,
 };
 
+// No backend restarts so often between two words of another router.  A larger step is a mistake of
+// that router, or of a stranger who writes to the store: near the end of all numbers no era would
+// be left for the next life.
+#define LIFE_STEP_MAX (UINT64_C(1) << 32)
+
 struct life {
     uint64_t era;
     uint64_t moved_ms;     // when the era last moved; 0: never

@@ -317,15 +317,13 @@ static void project_session(struct projection *projection, const struct shared_b
                                    .key_count = 1});
 }
 
-// A stamp for a word from here, or the checked stamp of one from elsewhere; 0: no later word could
-// take its place.
+// A stamp for a word from here, or the checked stamp of one from elsewhere; 0: no router stamps so.
 static uint64_t heard_stamp(struct projection *projection, uint64_t stamp)
 {
     if (stamp == 0) {
         return hybrid_clock_stamp(&projection->clock, projection->wall_ms);
     }
-    hybrid_clock_hear(&projection->clock, stamp);
-    return stamp < UINT64_MAX / 2 ? stamp : 0;
+    return hybrid_clock_hear(&projection->clock, stamp, projection->wall_ms) ? stamp : 0;
 }
 
 uint64_t projection_move_session(struct projection *projection,

@@ -656,14 +656,37 @@ static bool peer_follow_window(struct replica *replica, struct peer *peer,
     if (peer->window.keys == NULL && !key_window_open_receiver(&peer->window, head->bits)) {
         return false;
     }
-    return key_window_skip_to(&peer->window, head->position);
+    // The number of the batch is new, so a position before the end is no repetition: the end was a
+    // mistake.
+    if (!key_window_skip_to(&peer->window, head->position)) {
+        key_window_restart(&peer->window, head->position);
+    }
+    return true;
+}
+
+// False: it is new all the same, as its sender goes on with smaller numbers.
+static bool peer_is_repeated(struct peer *peer, uint64_t sequence)
+{
+    if (sequence > peer->sequence) {
+        return false;
+    }
+    peer->repeated_run = sequence == peer->repeated + 1 ? peer->repeated_run + 1 : 1;
+    peer->repeated = sequence;
+    if (peer->repeated_run < repeated_run_max) {
+        return true;
+    }
+    peer->repeated_run = 0;
+    peer->sequence = 0;
+    peer->gap_end = 0;
+    peer->covered = 0;
+    return false;
 }
 
 static void replica_take_batch(struct replica *replica, struct peer *peer,
                                const struct frame_head *head, struct wire_reader *reader)
 {
     struct frame_record record;
-    if (head->sequence <= peer->sequence) {
+    if (peer_is_repeated(peer, head->sequence)) {
         replica->status.repeated++;
         return;
     }

@@ -11,6 +11,9 @@
 enum {
     echo_max_ms = 60000,  // an older echo is of a router that was stopped
     window_bits_more = 2, // a router may use a window of four times our keys
+    // No link repeats so many batches in a row: then these are live, and the larger number was a
+    // mistake of the sender, or of a stranger who writes to the store.
+    repeated_run_max = 60,
 };
 
 struct peer_pool {
@@ -27,13 +30,15 @@ struct peer {
     struct key_window window;
     uint64_t sequence;       // of its last batch
     uint64_t gap_end;        // of its last batch that is missing, or was not understood; 0: none is
+    uint64_t repeated;       // the number of its last batch that counted as repeated
+    uint32_t repeated_run;   // so many with numbers in a row did
     uint64_t covered;        // by snapshots of others: batches up to there are not missed
     uint64_t asked_ms;       // when we asked it last
     uint64_t clock;          // its own, as it told last
     uint64_t clock_heard_ms; // when; 0: never
     uint64_t lag_ms;         // of batches on their way
     uint64_t asked;          // number of its question for a snapshot; 0: it has none
-    uint64_t answered; // number of the last question that got a snapshot: a repetition gets none
+    uint64_t answered;       // number of its last question that got a snapshot
     uint64_t batches;
     uint64_t records;
     uint64_t gaps;

@@ -245,7 +245,7 @@ void replica_take_ask(struct replica *replica, struct peer *peer, const struct f
     if (given->snapshot != NULL && given->router == peer->router &&
         given->number == head->sequence) {
         given->come = head->part > given->come ? head->part : given->come;
-    } else if (head->sequence > peer->answered) {
+    } else if (head->sequence != peer->answered) {
         peer->asked = head->sequence;
         key_window_forget(&replica->window); // it may lack some of our keys
     }

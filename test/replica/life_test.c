@@ -111,6 +111,16 @@ TEST(at_the_first_millisecond_of_the_clock_the_limits_hold_as_well)
     CHECK_EQ(life_count(&life, 1, 0), LIFE_REJOINED);
 }
 
+TEST(an_era_beyond_all_restarts_is_ignored)
+{
+    struct life life = {.era = 5};
+    CHECK_EQ(life_hear(&life, UINT64_MAX, start_ms), LIFE_GOES_ON);
+    CHECK_EQ(life_hear(&life, 6 + LIFE_STEP_MAX, start_ms), LIFE_GOES_ON);
+    CHECK_EQ(life.era, 5);
+    CHECK_EQ(life_hear(&life, 5 + LIFE_STEP_MAX, start_ms), LIFE_ENDED);
+    CHECK_EQ(life.era, 5 + LIFE_STEP_MAX);
+}
+
 TEST(the_last_era_stays)
 {
     struct life life = {.era = UINT64_MAX};

@@ -391,12 +391,29 @@ TEST(our_move_is_later_than_all_that_we_heard_of)
     tear_down();
 }
 
+// Or other routers would refuse every later word.
+TEST(our_stamp_is_taken_elsewhere_whatever_stamps_were_heard)
+{
+    uint64_t wall_ms = 1795000000000;
+    for (uint32_t bits = 40; bits < 64; bits++) {
+        uint64_t key = 42;
+        set_up();
+        projection.wall_ms = wall_ms;
+        (void)projection_move_session(&projection, backend_of(101), key, (UINT64_C(2) << bits) - 2);
+        uint64_t stamp = projection_move_session(&projection, backend_of(102), key, 0);
+        struct hybrid_clock elsewhere = {0};
+        CHECK(hybrid_clock_hear(&elsewhere, stamp, wall_ms));
+        tear_down();
+    }
+}
+
 TEST(a_stamp_beyond_all_time_is_ignored)
 {
     uint64_t key = 42;
     set_up();
     CHECK_EQ(projection_move_session(&projection, backend_of(101), key, UINT64_MAX), 0);
     CHECK_EQ(projection_move_session(&projection, backend_of(101), key, UINT64_MAX / 2), 0);
+    CHECK_EQ(projection_move_session(&projection, backend_of(101), key, UINT64_MAX / 2 - 1), 0);
     CHECK_EQ(applied, 0);
     CHECK(projection_move_session(&projection, backend_of(102), key, 0) != 0);
     tear_down();

@@ -639,6 +639,69 @@ TEST(the_status_says_what_each_peer_has_told)
     scene_close();
 }
 
+// A batch of router `from` that its thread never sent.
+static void take_forged(uint32_t i, uint32_t from, uint64_t sequence, uint64_t position)
+{
+    static struct frame_writer writer;
+    static uint8_t bytes[frame_size_max];
+    struct key_window window = {.bits = 12, .end = position};
+    frame_writer_begin(&writer, &window);
+    size_t size = frame_writer_end(
+        &writer, &(struct frame_head){.kind = FRAME_BATCH, .space = 7, .sequence = sequence},
+        bytes);
+    replica_take(router_at(i)->replica, router_at(from)->id, slice_of(bytes, size));
+}
+
+TEST(a_forged_number_of_a_batch_is_outlived_by_the_true_ones)
+{
+    scene_open(2, 4);
+    take_forged(b, a, UINT64_MAX, 0);
+    worker_confirm(a, 1, 0, 5, 30);
+    for (uint32_t i = 0; i < 100; i++) {
+        router_at(a)->own[1].requests = 1 + i;
+        scene_pass(50);
+    }
+    CHECK_EQ(router_at(b)->others[1].requests, 100);
+    CHECK_EQ(held_by(b, 1, 5), 30); // by a snapshot
+    uint64_t asked = status_of(b).snapshots_asked;
+    scene_pass(20000);
+    CHECK_EQ(status_of(b).snapshots_asked, asked);
+    CHECK(!status_of(b).peers[0].has_gap);
+    scene_close();
+}
+
+TEST(a_forged_position_of_a_window_is_outlived_by_the_true_one)
+{
+    scene_open(2, 4);
+    take_forged(b, a, status_of(b).peers[0].batches + 1, UINT64_MAX / 2 - 1);
+    router_at(a)->own[1].requests = 3;
+    scene_pass(5000);
+    CHECK_EQ(router_at(b)->others[1].requests, 3);
+    worker_confirm(a, 1, 0, 5, 30);
+    scene_pass(5000);
+    CHECK_EQ(held_by(b, 1, 5), 30);
+    CHECK_EQ(status_of(b).malformed, 0);
+    scene_close();
+}
+
+TEST(a_forged_number_of_a_question_stops_no_snapshot)
+{
+    uint8_t bytes[frame_size_max];
+    scene_open(2, 4);
+    size_t size = frame_write_ask(7, UINT64_MAX, 0, bytes);
+    replica_take(router_at(a)->replica, router_at(b)->id, slice_of(bytes, size));
+    scene_pass(1000);
+    uint64_t taken = status_of(b).snapshots_taken;
+    router_at(a)->is_mute = true;
+    worker_confirm(a, 1, 0, 5, 30);
+    scene_turn();
+    router_at(a)->is_mute = false;
+    scene_pass(5000);
+    CHECK_EQ(status_of(b).snapshots_taken, taken + 1);
+    CHECK_EQ(held_by(b, 1, 5), 30);
+    scene_close();
+}
+
 // Whatever is flipped in real frames: nothing asserts, and the loads can be taken back to zero.
 TEST(flipped_frames_leave_a_router_that_goes_on)
 {
