@@ -355,6 +355,11 @@ static void store_end_round(struct store_link *link, uint64_t round,
         store_fail(link, "HGETALL: sent an invalid reply", STORE_WAIT);
         return;
     }
+    // More than the members: hellos of a third party, among which ours are not seen and which nobody
+    // removes.  Routers write theirs again within a beat.
+    if (store_reply_count(reply) / 2 > store_member_count_max) {
+        store_delete_members(link);
+    }
     if (is_newly_heard) {
         uint64_t due_ms = link->round_ms + answer_ms;
         link->round_ms = due_ms - link_beat_ms;

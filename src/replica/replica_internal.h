@@ -11,9 +11,9 @@
 enum {
     echo_max_ms = 60000,  // an older echo is of a router that was stopped
     window_bits_more = 2, // a router may use a window of four times our keys
-    // No link repeats so many batches in order: then these are live, and the larger number was a
+    // No link repeats so many batches in a row: then these are live, and the larger number was a
     // mistake of the sender, or of a stranger who writes to the store.
-    repeated_run_max = 600,
+    repeated_run_max = 60,
 };
 
 struct peer_pool {
@@ -31,7 +31,7 @@ struct peer {
     uint64_t sequence;       // of its last batch
     uint64_t gap_end;        // of its last batch that is missing, or was not understood; 0: none is
     uint64_t repeated;       // the number of its last batch that counted as repeated
-    uint32_t repeated_run;   // so many with growing numbers did, one after the other
+    uint32_t repeated_run;   // so many with numbers in a row did
     uint64_t covered;        // by snapshots of others: batches up to there are not missed
     uint64_t asked_ms;       // when we asked it last
     uint64_t clock;          // its own, as it told last

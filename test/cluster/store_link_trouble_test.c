@@ -5,6 +5,7 @@
 
 #include "cluster/fake_store.h"
 #include "cluster/store_link.h"
+#include "cluster/store_members.h"
 #include "cluster/store_scene.h"
 #include "sys/pushed_clock.h"
 
@@ -277,6 +278,24 @@ TEST(a_reply_too_large_has_its_key_deleted)
     scene_open(0);
     TURN_UNTIL(scene_is_up(0));
     CHECK_EQ(fake_count(&fake, "DEL warmpath:{test}:m\n"), 1);
+    end();
+}
+
+// Hellos of a third party would hide those of the routers for good.
+TEST(a_hash_with_more_fields_than_members_is_deleted)
+{
+    static char reply[4096];
+    int size = snprintf(reply, sizeof(reply), "*%d\r\n", 2 * (store_member_count_max + 1));
+    for (int i = 0; i < 2 * (store_member_count_max + 1); i++) {
+        size += snprintf(reply + size, sizeof(reply) - (size_t)size, "+%d\r\n", i);
+    }
+    begin("");
+    fake_set(&fake, (struct fake_rule){.command = "HGETALL", .reply = reply, .times = 1});
+    scene_open(0);
+    TURN_UNTIL(scene_is_up(0));
+    TURN_UNTIL(fake_count(&fake, "HGETALL") >= 3);
+    CHECK_EQ(fake_count(&fake, "DEL warmpath:{test}:m\n"), 1);
+    CHECK_EQ(scene_log_count("lost: "), 0);
     end();
 }
 

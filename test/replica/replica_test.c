@@ -657,11 +657,11 @@ TEST(a_forged_number_of_a_batch_is_outlived_by_the_true_ones)
     scene_open(2, 4);
     take_forged(b, a, UINT64_MAX, 0);
     worker_confirm(a, 1, 0, 5, 30);
-    for (uint32_t i = 0; i < 700; i++) {
+    for (uint32_t i = 0; i < 100; i++) {
         router_at(a)->own[1].requests = 1 + i;
         scene_pass(50);
     }
-    CHECK_EQ(router_at(b)->others[1].requests, 700);
+    CHECK_EQ(router_at(b)->others[1].requests, 100);
     CHECK_EQ(held_by(b, 1, 5), 30); // by a snapshot
     uint64_t asked = status_of(b).snapshots_asked;
     scene_pass(20000);
@@ -699,34 +699,6 @@ TEST(a_forged_number_of_a_question_stops_no_snapshot)
     scene_pass(5000);
     CHECK_EQ(status_of(b).snapshots_taken, taken + 1);
     CHECK_EQ(held_by(b, 1, 5), 30);
-    scene_close();
-}
-
-static void take_flipped_frames(uint64_t seed)
-{
-    struct rng rng = {.state = seed};
-    scene_open(2, 4);
-    for (uint32_t round = 0; round < 100; round++) {
-        uint64_t number = 1 + rng_below(&rng, 30);
-        uint32_t engine = rng_below(&rng, 4);
-        uint32_t chain = rng_below(&rng, 10);
-        router_at(a)->own[engine].requests = rng_below(&rng, 9);
-        worker_predict(a, engine, number, chain, 1 + rng_below(&rng, 60));
-        worker_confirm(a, engine, number, chain, 1 + rng_below(&rng, 60));
-        router_pump(a);
-        for (uint32_t i = 0; i < scene.frame_count; i++) {
-            struct scene_frame *frame = &scene.frames[i];
-            frame->bytes[rng_below(&rng, (uint32_t)frame->size)] ^=
-                (uint8_t)(1U << rng_below(&rng, 8));
-        }
-        scene_deliver();
-        scene_pass(50);
-    }
-    router_part(a, b);
-    for (uint32_t engine = 0; engine < 4; engine++) {
-        CHECK_EQ(router_at(b)->others[engine].requests, 0);
-    }
-    CHECK_EQ(status_of(b).open_predictions, 0);
     scene_close();
 }
 
