@@ -355,8 +355,8 @@ static void store_end_round(struct store_link *link, uint64_t round,
         store_fail(link, "HGETALL: sent an invalid reply", STORE_WAIT);
         return;
     }
-    // More than the members: hellos of a third party, among which ours are not seen and which nobody
-    // removes.  Routers write theirs again within a beat.
+    // More than the members: hellos of a third party, among which ours are not seen and which
+    // nobody removes.  Routers write theirs again within a beat.
     if (store_reply_count(reply) / 2 > store_member_count_max) {
         store_delete_members(link);
     }

@@ -702,6 +702,34 @@ TEST(a_forged_number_of_a_question_stops_no_snapshot)
     scene_close();
 }
 
+static void take_flipped_frames(uint64_t seed)
+{
+    struct rng rng = {.state = seed};
+    scene_open(2, 4);
+    for (uint32_t round = 0; round < 100; round++) {
+        uint64_t number = 1 + rng_below(&rng, 30);
+        uint32_t engine = rng_below(&rng, 4);
+        uint32_t chain = rng_below(&rng, 10);
+        router_at(a)->own[engine].requests = rng_below(&rng, 9);
+        worker_predict(a, engine, number, chain, 1 + rng_below(&rng, 60));
+        worker_confirm(a, engine, number, chain, 1 + rng_below(&rng, 60));
+        router_pump(a);
+        for (uint32_t i = 0; i < scene.frame_count; i++) {
+            struct scene_frame *frame = &scene.frames[i];
+            frame->bytes[rng_below(&rng, (uint32_t)frame->size)] ^=
+                (uint8_t)(1U << rng_below(&rng, 8));
+        }
+        scene_deliver();
+        scene_pass(50);
+    }
+    router_part(a, b);
+    for (uint32_t engine = 0; engine < 4; engine++) {
+        CHECK_EQ(router_at(b)->others[engine].requests, 0);
+    }
+    CHECK_EQ(status_of(b).open_predictions, 0);
+    scene_close();
+}
+
 // Whatever is flipped in real frames: nothing asserts, and the loads can be taken back to zero.
 TEST(flipped_frames_leave_a_router_that_goes_on)
 {
