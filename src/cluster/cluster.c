@@ -519,6 +519,10 @@ void cluster_set_config(struct cluster *cluster, const struct config *config)
     for (uint32_t i = 0; i < cluster->pool_count; i++) {
         cluster->pools[i] = pool_hash(config->pools[i].name);
     }
+    // A number may mean another pool now; the others tell their arrivals again within a second.
+    for (uint32_t i = 0; i < fleet_pool_count_max; i++) {
+        traffic_set_others(knowledge_traffic(cluster->options.knowledge, i), 0);
+    }
     mutex_unlock(&cluster->lock);
 }
 

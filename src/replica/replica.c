@@ -408,21 +408,6 @@ static void replica_take_echo(const struct replica *replica, struct peer *peer,
     }
 }
 
-void replica_pump(struct replica *replica)
-{
-    uint64_t now_ms = now_of(replica);
-    if (replica->is_refreshing) {
-        replica_tell_open(replica);
-        replica_tell_clocks(replica);
-    }
-    replica_flush(replica);
-    replica->is_refreshing = now_ms >= replica->refresh_ms;
-    if (replica->is_refreshing) {
-        replica->refresh_ms = now_ms + replica_refresh_ms;
-    }
-    replica_pump_snapshots(replica);
-}
-
 struct peer *replica_peer(struct replica *replica, uint64_t router)
 {
     for (uint32_t i = 0; i < replica_peer_max; i++) {
@@ -553,9 +538,26 @@ static void replica_take_arrivals(struct replica *replica, struct peer *peer,
         return;
     }
     peer->pool_count += at == peer->pool_count;
-    peer->pools[at] =
-        (struct peer_pool){.pool = record->pool, .per_ms = (float)record->arrivals / 1000000.0F};
+    peer->pools[at] = (struct peer_pool){.pool = record->pool,
+                                         .per_ms = (float)record->arrivals / 1000000.0F,
+                                         .heard_ms = now_of(replica)};
     replica_tell_arrivals(replica, record->pool);
+}
+
+// A router with another configuration than before may have no such pool any more.
+static void replica_drop_silent_pools(struct replica *replica)
+{
+    for (uint32_t i = 0; i < replica_peer_max; i++) {
+        struct peer *peer = &replica->peers[i];
+        for (uint32_t k = peer->pool_count; k-- > 0;) {
+            struct peer_pool *pool = &peer->pools[k];
+            if (now_of(replica) >= pool->heard_ms + pool_silent_ms) {
+                uint64_t name = pool->pool;
+                *pool = peer->pools[--peer->pool_count];
+                replica_tell_arrivals(replica, name);
+            }
+        }
+    }
 }
 
 // The backend that a record is about, if the record is of its present life.
@@ -790,6 +792,22 @@ void replica_take(struct replica *replica, uint64_t router, struct slice frame)
     case FRAME_NONE:
         break;
     }
+}
+
+void replica_pump(struct replica *replica)
+{
+    uint64_t now_ms = now_of(replica);
+    if (replica->is_refreshing) {
+        replica_tell_open(replica);
+        replica_tell_clocks(replica);
+    }
+    replica_flush(replica);
+    replica->is_refreshing = now_ms >= replica->refresh_ms;
+    if (replica->is_refreshing) {
+        replica_drop_silent_pools(replica);
+        replica->refresh_ms = now_ms + replica_refresh_ms;
+    }
+    replica_pump_snapshots(replica);
 }
 
 bool replica_has_more(const struct replica *replica)

@@ -9,8 +9,9 @@
 #include "replica/snapshot.h"
 
 enum {
-    echo_max_ms = 60000,  // an older echo is of a router that was stopped
-    window_bits_more = 2, // a router may use a window of four times our keys
+    pool_silent_ms = 5 * replica_refresh_ms, // a router that does not tell of a pool has none
+    echo_max_ms = 60000,                     // an older echo is of a router that was stopped
+    window_bits_more = 2,                    // a router may use a window of four times our keys
     // No link repeats so many batches in a row: then these are live, and the larger number was a
     // mistake of the sender, or of a stranger who writes to the store.
     repeated_run_max = 60,
@@ -19,6 +20,7 @@ enum {
 struct peer_pool {
     uint64_t pool;
     float per_ms;
+    uint64_t heard_ms;
 };
 
 // Another router, also one that has left: when it comes back, its batches go on.

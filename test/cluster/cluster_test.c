@@ -247,6 +247,27 @@ TEST(requests_in_flight_at_one_router_are_load_at_the_other_until_it_leaves)
     tear_down();
 }
 
+static float arrivals_at(const struct side *side)
+{
+    struct traffic_view view;
+    traffic_read(knowledge_traffic(side->knowledge, 0), now_ms() * 1000, &view);
+    return view.arrivals_per_ms;
+}
+
+TEST(arrivals_of_the_others_are_not_those_of_a_pool_that_has_another_name_now)
+{
+    set_up();
+    UNTIL(is_joined(left) && is_joined(right));
+    for (uint64_t i = 0; i < 200; i++) {
+        traffic_arrive(knowledge_traffic(left->knowledge, 0), (now_ms() - 200 + i) * 1000);
+    }
+    UNTIL(arrivals_at(right) > 0);
+    right->pool.name = "other";
+    cluster_set_config(right->cluster, &right->config);
+    UNTIL(arrivals_at(right) == 0);
+    tear_down();
+}
+
 TEST(an_engine_that_joins_the_fleet_later_is_shared_too)
 {
     set_up();

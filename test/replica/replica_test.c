@@ -190,6 +190,21 @@ TEST(arrivals_of_the_others_are_added_up_once_a_second)
     scene_close();
 }
 
+TEST(arrivals_of_a_pool_that_a_router_no_longer_has_are_none)
+{
+    scene_open(2, 1);
+    router_at(a)->own_arrivals = 0.5F;
+    scene_pass(1200);
+    CHECK(router_at(b)->arrivals > 0.499F);
+    router_at(a)->own_arrivals = -1; // not told
+    scene_pass(10000);
+    CHECK(router_at(b)->arrivals == 0);
+    router_at(a)->own_arrivals = 0.25F;
+    scene_pass(1200);
+    CHECK(router_at(b)->arrivals > 0.249F && router_at(b)->arrivals < 0.251F);
+    scene_close();
+}
+
 TEST(a_router_that_left_takes_its_load_and_predictions_along_and_leaves_its_holds)
 {
     scene_open(3, 4);
