@@ -268,20 +268,52 @@ static void cluster_tell_speed(struct cluster *cluster, const struct backend *ba
     replica_tell_speed(cluster->replica, backend->identity, speeds.prefill_ms, speeds.step_ms);
 }
 
-static void cluster_tell_settings(struct cluster *cluster)
+// The replica is called without the lock: it may send, and what it calls may take the lock.
+static struct waiting_settings take_ours(struct cluster *cluster, uint32_t slot)
 {
     mutex_lock(&cluster->lock);
-    for (uint32_t i = 0; i < cluster->slot_count && cluster->has_ours; i++) {
-        struct waiting_settings *waiting = &cluster->ours[i];
-        for (uint32_t field = 0; field < SETTING_COUNT; field++) {
-            if (waiting->is_new[field]) {
-                replica_set(cluster->replica, waiting->identity, field, waiting->values[field]);
-            }
-            waiting->is_new[field] = false;
-        }
-    }
+    struct waiting_settings taken = cluster->ours[slot];
+    cluster->ours[slot] = (struct waiting_settings){0};
+    mutex_unlock(&cluster->lock);
+    return taken;
+}
+
+static bool take_has_ours(struct cluster *cluster)
+{
+    mutex_lock(&cluster->lock);
+    bool has_ours = cluster->has_ours;
     cluster->has_ours = false;
     mutex_unlock(&cluster->lock);
+    return has_ours;
+}
+
+static void cluster_tell_settings(struct cluster *cluster)
+{
+    if (!take_has_ours(cluster)) {
+        return;
+    }
+    for (uint32_t i = 0; i < cluster->slot_count; i++) {
+        struct waiting_settings taken = take_ours(cluster, i);
+        for (uint32_t field = 0; field < SETTING_COUNT; field++) {
+            if (taken.is_new[field]) {
+                replica_set(cluster->replica, taken.identity, field, taken.values[field]);
+            }
+        }
+    }
+}
+
+static void cluster_tell_arrivals(struct cluster *cluster)
+{
+    uint64_t pools[fleet_pool_count_max];
+    mutex_lock(&cluster->lock);
+    uint32_t count = cluster->pool_count;
+    memcpy(pools, cluster->pools, sizeof(pools));
+    mutex_unlock(&cluster->lock);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct traffic *traffic = knowledge_traffic(cluster->options.knowledge, i);
+        replica_set_arrivals(cluster->replica, pools[i],
+                             traffic_own_arrivals(traffic, loop_now_us(cluster->loop)));
+    }
 }
 
 static void cluster_tell_loads(struct cluster *cluster)
@@ -298,13 +330,6 @@ static void cluster_tell_loads(struct cluster *cluster)
             cluster_tell_speed(cluster, backend);
         }
     }
-    mutex_lock(&cluster->lock);
-    for (uint32_t i = 0; i < cluster->pool_count; i++) {
-        const struct traffic *traffic = knowledge_traffic(cluster->options.knowledge, i);
-        replica_set_arrivals(cluster->replica, cluster->pools[i],
-                             traffic_own_arrivals(traffic, loop_now_us(cluster->loop)));
-    }
-    mutex_unlock(&cluster->lock);
 }
 
 static void cluster_show(struct cluster *cluster)
@@ -334,6 +359,7 @@ static void cluster_tick(struct timer *timer)
     }
     cluster_tell_settings(cluster);
     cluster_tell_loads(cluster);
+    cluster_tell_arrivals(cluster);
     replica_pump(cluster->replica);
     if (now_ms >= cluster->shown_ms + show_ms) {
         cluster->shown_ms = now_ms;
