@@ -115,9 +115,13 @@ static void replica_compact(struct replica *replica)
         move_items(replica->own_loads, sizeof(struct record_load), places, place_count, space);
         move_items(replica->sums, sizeof(struct replica_load), places, place_count, space);
         for (uint32_t i = 0; i < replica_peer_max; i++) {
-            if (replica->peers[i].loads != NULL) {
-                move_items(replica->peers[i].loads, sizeof(struct record_load), places, place_count,
-                           space);
+            struct peer *peer = &replica->peers[i];
+            peer->requests = 0; // without those at backends that went
+            if (peer->loads != NULL) {
+                move_items(peer->loads, sizeof(struct record_load), places, place_count, space);
+            }
+            for (uint32_t at = 0; peer->loads != NULL && at < place_count; at++) {
+                peer->requests += peer->loads[at].requests;
             }
         }
     }

@@ -416,6 +416,46 @@ TEST(a_backend_that_only_one_router_has_changes_nothing_at_the_other)
     scene_close();
 }
 
+// Pods come and go under new addresses: the fleet of one day is not that of the next.
+static void router_have_fleet(uint32_t i, uint32_t first, uint32_t count)
+{
+    struct replica *replica = router_at(i)->replica;
+    replica_set_backend(replica, scene_identity(0), 0, 0);
+    for (uint32_t k = 0; k < count; k++) {
+        replica_set_backend(replica, scene_identity(first + k), 1 + (first + k) % 100, 0);
+    }
+    replica_end_backends(replica);
+}
+
+TEST(new_backends_take_the_places_of_those_that_left_long_ago)
+{
+    enum { fleet = 7, changes = 400 }; // 2,800 backends, and 400 places
+    scene_open(2, 1);
+    replica_set_load(router_at(a)->replica, scene_identity(0),
+                     &(struct record_load){.requests = 5});
+    for (uint32_t change = 0; change < changes; change++) {
+        uint32_t first = 1 + change * fleet;
+        uint32_t slot = 1 + first % 100;
+        router_have_fleet(a, first, fleet);
+        router_have_fleet(b, first, fleet);
+        replica_set_load(router_at(a)->replica, scene_identity(first),
+                         &(struct record_load){.requests = 1 + change});
+        replica_pump(router_at(a)->replica);
+        scene_deliver();
+        CHECK_EQ(router_at(b)->others[slot].requests, 1 + change);
+        CHECK_EQ(router_at(b)->others[0].requests, 5);
+        replica_set_load(router_at(a)->replica, scene_identity(first),
+                         &(struct record_load){.requests = change % 3});
+        replica_pump(router_at(a)->replica);
+        scene_deliver();
+        CHECK_EQ(router_at(b)->others[slot].requests, change % 3);
+    }
+    router_part(a, b);
+    CHECK_EQ(router_at(b)->others[0].requests, 0);
+    CHECK_EQ(status_of(b).peers[0].requests, 0);
+    scene_close();
+}
+
 TEST(routers_that_hash_prompts_differently_share_nothing)
 {
     scene = (struct scene){.engine_count = 2, .now_ms = 50000};
