@@ -52,9 +52,20 @@ static uint32_t held_blocks(const struct projection *projection,
     return 0;
 }
 
+// How many keys the two begin with, if they agree in the first `known` ones: a key stands for all
+// before it.
+static uint32_t keys_in_common(const struct open_prediction *a, const struct open_prediction *b,
+                               uint32_t known)
+{
+    while (known < a->key_count && known < b->key_count && a->keys[known] == b->keys[known]) {
+        known++;
+    }
+    return known;
+}
+
 // Takes the unconfirmed blocks of an ended prediction from the index, all of them: its router may
-// have left out those that another prediction had put there.  Then puts back those of predictions
-// that go the same way.
+// have left out those that another prediction had put there.  Then puts back those that another one
+// needs: the one that goes the same way for longest has them all.
 static void take_back(const struct projection *projection, const struct open_prediction *ended)
 {
     const struct shared_backend *backend = projection_find(projection, ended->backend);
@@ -67,14 +78,20 @@ static void take_back(const struct projection *projection, const struct open_pre
                                    .keys = ended->keys,
                                    .key_count = ended->key_count});
     uint32_t left = held_blocks(projection, backend, ended->keys, ended->key_count);
+    struct open_prediction longest = {.key_count = left};
     uint64_t position = 0;
     const struct open_prediction *other;
-    while (left < ended->key_count &&
+    while (longest.key_count < ended->key_count &&
            (other = open_table_next(&projection->open, &position)) != NULL) {
         if (other->backend == ended->backend && other->era == ended->era &&
-            other->key_count > left && other->keys[left] == ended->keys[left]) {
-            put_back(projection, backend, other);
+            keys_in_common(other, ended, longest.key_count) > longest.key_count) {
+            uint32_t key_count = keys_in_common(other, ended, longest.key_count);
+            longest = *other;
+            longest.key_count = key_count;
         }
+    }
+    if (longest.key_count > left) {
+        put_back(projection, backend, &longest);
     }
 }
 
