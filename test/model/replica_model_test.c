@@ -18,7 +18,7 @@ enum { seed_count = 4 };
 #elif defined(__SANITIZE_ADDRESS__)
 enum { seed_count = 15 };
 #elif defined(SLOW_CHECKS)
-enum { seed_count = 40 };
+enum { seed_count = 30 };
 #else
 enum { seed_count = 300 };
 #endif
@@ -34,7 +34,7 @@ enum {
     step_ms = 5,
     trouble_ms = 30000,
     calm_ms = 6000,
-    quiet_ms = 25000,
+    quiet_ms = 60000, // a snapshot that took seconds puts the next one off by ten times as long
     down_ms = 3000,
     silence_ms = 2000,
 };
