@@ -8,15 +8,31 @@ _Static_assert((int)prefix_scan_keys_max == (int)run_key_max, "a whole run");
 
 enum { scan_try_max = 100 };
 
+// The two words of a holder belong together when the first is the same before and after.  False: it
+// changed all the time.
+static bool scan_holder(const _Atomic uint64_t *holder, uint64_t *who, uint64_t *when)
+{
+    for (uint32_t tries = 0; tries < scan_try_max; tries++) {
+        *who = SEE(&holder[0]);
+        *when = SEE(&holder[1]);
+        if (SEE(&holder[0]) == *who) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void scan_add_holder(const struct prefix_scan *scan, const _Atomic uint64_t *holder,
                             struct prefix_scan_run *run)
 {
-    uint64_t who = SEE(&holder[0]);
-    uint64_t when = SEE(&holder[1]);
-    uint32_t leading = (uint32_t)__builtin_ctz(~(held_of(who) & confirmed_of(who)));
+    uint64_t who;
+    uint64_t when;
     uint32_t age;
-    if (leading == 0 || SEE(&holder[0]) != who ||
-        backend_of(who) >= scan->index->runs.backend_count ||
+    if (!scan_holder(holder, &who, &when)) {
+        return;
+    }
+    uint32_t leading = (uint32_t)__builtin_ctz(~(held_of(who) & confirmed_of(who)));
+    if (leading == 0 || backend_of(who) >= scan->index->runs.backend_count ||
         run->holder_count == scan->holder_max ||
         !is_believed(scan->index, who, when, scan->now_s, &age)) {
         return;
